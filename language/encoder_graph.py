@@ -96,7 +96,7 @@ class _Graph:
         bias = self.constant(np.concatenate([self._weights[f"{name}.bias"] for name in names]))
         if not self._quantised:
             return self.add("Gemm", hidden, self.constant(weight), bias, transB=1)
-        scales = np.abs(weight).max(axis=1) / np.float32(_LARGEST)
+        scales = np.maximum(weight.max(axis=1), -weight.min(axis=1)) / np.float32(_LARGEST)
         weight /= scales[:, None]
         rounded = np.rint(weight, out=weight).astype(np.int8).T
         axis, one = self.constant(np.array([1])), self.constant(np.float32(1))

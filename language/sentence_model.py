@@ -6,6 +6,7 @@ makes another reader of it: of instructions (``language.instruction.tagger``), o
 (``language.utterance``), of pairs of texts (``language.pairs``).
 """
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
@@ -67,13 +68,12 @@ class SentenceModel:
     @classmethod
     def load(cls, folder: Path) -> "SentenceModel":
         """Read the model in ``folder`` (``tokenizer.json``, ``model.safetensors``)."""
-        from safetensors.numpy import load_file
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         tokenizer.enable_truncation(_TOKENS)
         tokenizer.no_padding()
-        return cls(load_file(folder / "model.safetensors"), tokenizer)
+        return cls(_mapped(folder / "model.safetensors"), tokenizer)
 
     def adapted(self, adapter: Mapping[str, Floats]) -> "SentenceModel":
         """Return the model with a low-rank adapter added: ``LAYER/up`` @ ``LAYER/down`` to a layer."""
@@ -112,6 +112,21 @@ class SentenceModel:
                 hidden = session.run(None, {"embedded": embedded, "shape": shape})[0]
                 states |= zip(part, hidden.reshape(len(part), length, _WIDTH), strict=True)
         return [states[i] for i in range(len(texts))]
+
+
+def _mapped(path: Path) -> dict[str, Floats]:
+    """Return the tensors of float32 of a safetensors file; what nobody reads stays on the disk."""
+    file = np.memmap(path, np.uint8, "r")
+    start = 8 + int.from_bytes(file[:8].tobytes(), "little")
+    tensors = json.loads(file[8:start].tobytes())
+    return {
+        name: file[slice(*(start + offset for offset in tensor["data_offsets"]))]
+        .view("<f4")
+        .reshape(tensor["shape"])
+        .view(np.ndarray)
+        for name, tensor in tensors.items()
+        if tensor.get("dtype") == "F32"
+    }
 
 
 def _threads() -> int:
