@@ -65,6 +65,8 @@ def user_error_context(
     try:
         yield
     except kinds as error:
+        if isinstance(error, UnicodeError):
+            error = ValueError("it is no text in UTF-8")
         is_bare = isinstance(error, LookupError | TypeError | AttributeError)
         why = (
             error_with_type(error)

@@ -90,6 +90,14 @@ def is_database(place: str | Path) -> bool:
     return str(place).startswith(("postgresql:/", "postgres:/", "$STATEGATE_", "${STATEGATE_"))
 
 
+def require_file(place: str | Path | None, what: str, flag: str) -> None:
+    """Raise ``UserError`` if the file that ``flag`` names is missing: a slip would look like nothing."""
+    if place is None or is_database(place):
+        return
+    if not Path(str(place).removeprefix("sqlite:///")).expanduser().is_file():
+        raise UserError(f"no {what} '{place}': the default one needs no {flag}")
+
+
 def split_place(place: str | Path, default: str) -> tuple[str, str]:
     """Return the URL and the name behind ``#`` (else ``default``). Raises ``UserError``."""
     address, _, name = str(place).partition("#")

@@ -222,7 +222,7 @@ def read_settings(cls: type[S], name: str | Path, overrides: Sequence[str] = ())
             f"cannot read the settings '{name}' ({error.strerror}): name a YAML file, or {names}"
         ) from None
     except ValidationError as error:
-        raise UserError(f"'{name}': {first_problem(error)}") from None
+        raise UserError(f"'{name}': {first_problem(error, cls.model_fields)}") from None
     except (yaml.YAMLError, TypeError, ValueError) as error:
         raise UserError(f"'{name}': {describe_error(error)}") from None
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stategate.envs.protocols import Observation, View, World
+from stategate.envs.protocols import Observation, View, World, nearest_actions
 from stategate.evals.worlds import chosen_tasks
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
@@ -113,8 +113,7 @@ def run(settings: RunSettings) -> None:
             output.say(line, "yellow", stderr=True)
         load_model(session)
         while not session.done:
-            label = f"step {session.values['steps'] + 1} …"
-            with out.status(label) if out.is_terminal else output.working(label):
+            with output.waiting(f"step {session.values['steps'] + 1}"):
                 steps.append(session.step())
             if not is_silent:
                 transcript.step(steps[-1])
@@ -242,6 +241,9 @@ class Transcript:
             elif piece.kind == "fallback":
                 rows.append(("fallback", piece.id.removeprefix("fallback:"), "bold red"))
         rows.append(("action", decision.action, "bold green"))
+        if not self.view.actions.accepts(decision.action, result.observation):
+            possible = nearest_actions(decision.action, result.observation.actions)
+            rows.append(("possible", possible, "yellow"))
         if decision.reason:
             rows.append(("thought", decision.reason, "italic"))
         if decision.fallback is not None:
@@ -277,6 +279,11 @@ class Transcript:
     def _print(self, title: str, rows: list[tuple[str, str, str]]) -> None:
         """Print a heading and ``(name, text, style)`` rows; texts hold brackets that are no markup."""
         output.heading(self.out, title)
+        if not self.out.is_terminal:  # a log holds whole lines, without the blanks that fill a table
+            for name, text, _ in rows:
+                lines = text.replace("\n", "\n" + " " * 10)
+                self.out.print(f"{name:<8}  {lines}", markup=False, soft_wrap=True)
+            return
         table = Table.grid(padding=(0, 2))
         table.add_column(style="dim", no_wrap=True, min_width=8)
         table.add_column(overflow="fold")
