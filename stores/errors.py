@@ -1,6 +1,9 @@
 """The one exception that means "the caller can fix this"."""
 
 import logging
+import lzma
+import tarfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -54,6 +57,9 @@ UNREADABLE = (
     TypeError,
     AttributeError,
     RecursionError,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zlib.error,
 )
 
 
