@@ -438,7 +438,7 @@ def is_legal(action: str, affordances: Sequence[str]) -> bool:
 
 
 def nearest_actions(action: str, legal: Sequence[str], most: int = 5) -> str:
-    """Return up to ``most`` legal actions in one line, those first that are spelt most like ``action``."""
+    """Return up to ``most`` legal actions in one line, those spelt most like ``action`` first."""
     from rapidfuzz import fuzz, process, utils
 
     likeness = {"scorer": fuzz.token_sort_ratio, "processor": utils.default_process}

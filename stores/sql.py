@@ -91,10 +91,9 @@ def is_database(place: str | Path) -> bool:
 
 
 def require_file(place: str | Path | None, what: str, flag: str) -> None:
-    """Raise ``UserError`` if the file that ``flag`` names is missing: a slip would look like nothing."""
-    if place is None or is_database(place):
-        return
-    if not Path(str(place).removeprefix("sqlite:///")).expanduser().is_file():
+    """Raise ``UserError`` if the file that ``flag`` names is missing: it would look like an empty one."""
+    is_address = place is None or is_database(place) or "://" in str(place)
+    if not is_address and not Path(str(place)).expanduser().is_file():
         raise UserError(f"no {what} '{place}': the default one needs no {flag}")
 
 

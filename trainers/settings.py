@@ -150,7 +150,9 @@ class AdapterSettings(Settings):
 class ReaderSettings(Settings):
     """What both trainers of the reader of instructions read, and leave out."""
 
-    people: str = data_field("people's sentences with ALFRED's plans, split<TAB>sentence<TAB>plan, .gz")
+    people: str = data_field(
+        "people's sentences with ALFRED's plans, split<TAB>sentence<TAB>plan, .gz"
+    )
     games: str = data_field("ALFWorld's games, .tar.xz; goals of valid_unseen are left out")
     shop: str = data_field("'sample', 'official' or a folder of WebShop's files")
     held_out: tuple[str, ...] = Field(
@@ -188,7 +190,9 @@ class UtteranceSettings(AdapterSettings):
 class JudgeSettings(AdapterSettings):
     """Whether a passage answers a question: for memories, documents."""
 
-    questions: str = data_field("people's questions about articles, as SQuAD 2.0 has them, .json.gz")
+    questions: str = data_field(
+        "people's questions about articles, as SQuAD 2.0 has them, .json.gz"
+    )
     paragraphs: str = data_field("a folder of HotpotQA's questions with documents, *.dev.jsonl.gz")
 
 

@@ -52,7 +52,8 @@ def shared_backend(model: str = DEFAULT, max_tokens: int = 300) -> "Backend":
     with require_extra("local"):
         from stategate.nodes.models.decoder import Backend
     folder, fingerprint = model_folder(model)
-    network, tokenizer = _load(str(folder), model)
+    with Progress(what=f"loading {model}"):
+        network, tokenizer = _load(str(folder), model)
     return Backend(network, tokenizer, model, fingerprint, max_tokens)
 
 

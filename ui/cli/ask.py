@@ -167,7 +167,9 @@ def load_parts(session: Session) -> None:
         with output.working(f"reading {env.corpus}"):
             index = env.index(session.agent.resources)
         if not index.passages:
-            empty = f"there is no text in '{env.corpus}', so nothing can be found: put a file into it"
+            empty = (
+                f"there is no text in '{env.corpus}', so nothing can be found: put a file into it"
+            )
             output.say(empty, "yellow", stderr=True)
     load_model(session)
 

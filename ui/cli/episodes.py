@@ -10,8 +10,8 @@ from stategate.nodes.resources import Resources
 from stategate.stores.bank import bank_place
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
-from stategate.stores.sql import require_file
 from stategate.stores.settings import ConfigName, Limit, Overrides, Settings, argument, option
+from stategate.stores.sql import require_file
 from stategate.stores.trace_store import TraceStore
 from stategate.trainers.bank import build_bank, read_episodes
 from stategate.ui.cli.output import say, working

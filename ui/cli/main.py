@@ -64,6 +64,13 @@ class Commands(TyperGroup):
             self.commands[name].name = name
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; Ctrl-C reaches :meth:`main`, where typer would end without a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line and exit with its code."""
         extra["standalone_mode"] = False
@@ -75,8 +82,9 @@ class Commands(TyperGroup):
             # Stdout goes nowhere, or the interpreter complains of the closed pipe again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 141  # as a program that SIGPIPE ended
-        except (KeyboardInterrupt, typer.Abort):
-            typer.echo("stategate: stopped", err=True)
+        except (KeyboardInterrupt, typer.Abort) as stop:
+            how = f"; {stop}" if str(stop) else ""
+            typer.echo(f"\nstategate: stopped{how}", err=True)
             code = 130
         except Exception as error:
             from stategate.stores.text import without_password
@@ -133,7 +141,7 @@ def usage_problem(error: Any) -> str:
 
 
 def _field_of(flag: str, form: str) -> str:
-    """Return the field that ``flag`` is, written as ``form`` (the metavar of ``--set``) has it, or ""."""
+    """Return the field that ``flag`` is, in the form of ``--set``'s metavar, "" if it is none."""
     from stategate.nodes.protocols import SLOTS
     from stategate.nodes.registry import registry
 

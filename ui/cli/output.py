@@ -84,8 +84,7 @@ def stoppable(how: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say(f"\nstategate: stopped; {how}", stderr=True)
-        raise typer.Exit(130) from None
+        raise typer.Abort(how) from None
 
 
 def write_json(target: str, value: object) -> None:

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import yaml
 from pydantic import model_validator
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from stategate.envs.protocols import Observation, View, World, nearest_actions
@@ -38,6 +37,7 @@ from stategate.ui.cli.settings_command import command, single
 
 app = single()
 _PAGE_LINES = 5  # of a page that a transcript shows
+_INDENT = 10  # columns of the names of a transcript's rows
 #: Flags that exclude each other: the second is left out.
 _APART = (("task", "goal"), ("resume", "say"), ("resume", "goal"), ("resume", "task"))
 
@@ -279,17 +279,12 @@ class Transcript:
     def _print(self, title: str, rows: list[tuple[str, str, str]]) -> None:
         """Print a heading and ``(name, text, style)`` rows; texts hold brackets that are no markup."""
         output.heading(self.out, title)
-        if not self.out.is_terminal:  # a log holds whole lines, without the blanks that fill a table
-            for name, text, _ in rows:
-                lines = text.replace("\n", "\n" + " " * 10)
-                self.out.print(f"{name:<8}  {lines}", markup=False, soft_wrap=True)
-            return
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="dim", no_wrap=True, min_width=8)
-        table.add_column(overflow="fold")
         for name, text, style in rows:
-            table.add_row(name, Text(text, style))
-        self.out.print(table)
+            # No table: it would fill the lines of a log with blanks.
+            folded = Text(text, style).wrap(self.out, self.out.width - _INDENT, overflow="fold")
+            for number, line in enumerate(folded or [Text()]):
+                margin = ("" if number else name).ljust(_INDENT)
+                self.out.print(Text.assemble((margin, "dim"), line))
 
 
 def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any]:
