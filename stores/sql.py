@@ -91,7 +91,7 @@ def is_database(place: str | Path) -> bool:
 
 
 def require_file(place: str | Path | None, what: str, flag: str) -> None:
-    """Raise ``UserError`` if the file that ``flag`` names is missing: it would look like an empty one."""
+    """Raise ``UserError`` if the file that ``flag`` names is missing, which would look empty."""
     is_address = place is None or is_database(place) or "://" in str(place)
     if not is_address and not Path(str(place)).expanduser().is_file():
         raise UserError(f"no {what} '{place}': the default one needs no {flag}")
