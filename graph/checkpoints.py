@@ -26,6 +26,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from stategate.nodes.registry import suggestion
 from stategate.stores.errors import UserError, require_extra, user_error_context
 from stategate.stores.http import from_environment
 from stategate.stores.sql import compact, connect_file
@@ -295,6 +296,8 @@ def prune(saver: Any, older_than: float | None = None, only: Sequence[str] = ())
         counts[thread] += 1
         written.setdefault(thread, datetime.fromisoformat(one.checkpoint["ts"]).timestamp())
     gone = whole = 0
+    if unknown := [thread for thread in only if thread not in counts]:
+        raise UserError(f"no thread '{unknown[0]}' ({suggestion(unknown[0], counts)})")
     for thread in counts:
         if only and thread not in only:
             continue

@@ -104,7 +104,7 @@ def _messages(row: Mapping[str, object]) -> list[BaseMessage]:
 def _records(place: str) -> list[object]:
     """Return the threads of a file: its lines, the members of its list, or it alone."""
     path = Path(place).expanduser()
-    with user_error_context(f"cannot read messages from '{place}'"):
+    with user_error_context(f"cannot read messages from '{place}'", f"name a file of {_EXPORT}"):
         raw = path.read_bytes()
         text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
     try:
@@ -123,7 +123,7 @@ def _saver(place: str) -> BaseCheckpointSaver[Any] | None:
     if place.startswith(("postgresql://", "postgres://")):
         return open_saver(place)
     path = Path(place).expanduser()
-    with user_error_context(f"cannot read messages from '{place}'"):
+    with user_error_context(f"cannot read messages from '{place}'", f"name a file of {_EXPORT}"):
         return open_for_reading(path) if is_sqlite(path) else None
 
 

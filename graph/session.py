@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 
-from stategate.envs.protocols import Observation
+from stategate.envs.protocols import Observation, nearest_actions
 from stategate.graph.agent import Agent
 from stategate.graph.build import Graph
 from stategate.graph.checkpoints import thread_name
@@ -392,6 +392,5 @@ def _legal_form(agent: Agent, action: str, observation: Observation) -> str:
     for legal in (text, parse(text, observation.actions)):
         if legal is not None and agent.resources.profile.view.actions.accepts(legal, observation):
             return legal
-    more = " …" * (len(observation.actions) > 12)
-    legal = ", ".join(observation.actions[:12]) + more
-    raise UserError(f"illegal action '{action}': choose one of {legal}")
+    nearest = nearest_actions(action, observation.actions)
+    raise UserError(f"illegal action '{action}' on this page: possible are {nearest}")

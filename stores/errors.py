@@ -1,6 +1,9 @@
 """The one exception that means "the caller can fix this"."""
 
 import logging
+import lzma
+import tarfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -54,6 +57,9 @@ UNREADABLE = (
     TypeError,
     AttributeError,
     RecursionError,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zlib.error,
 )
 
 
@@ -65,6 +71,8 @@ def user_error_context(
     try:
         yield
     except kinds as error:
+        if isinstance(error, UnicodeError):
+            error = ValueError("it is no text in UTF-8")
         is_bare = isinstance(error, LookupError | TypeError | AttributeError)
         why = (
             error_with_type(error)

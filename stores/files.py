@@ -59,6 +59,8 @@ def write_json(path: str | Path, value: object, indent: int | None = None) -> No
 
 def parse_json(text: str | bytes) -> Any:
     """Return the value of a JSON text. Raises ``ValueError`` for any other, also for a deep one."""
+    if not text.strip():
+        raise ValueError("it is empty")
     try:
         return json.loads(text)
     except RecursionError:

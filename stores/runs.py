@@ -210,6 +210,8 @@ def parse_numbers(text: str, what: str = "goals") -> list[int]:
             numbers.extend(range(int(low), int(high if dash else low) + 1))
         except ValueError:
             raise UserError(f"write {what} as 0-499 or 3,5,8, not '{text}'") from None
+    if not numbers:
+        raise UserError(f"'{text}' names no {what}: write the smaller number first, as in 0-499")
     return list(dict.fromkeys(numbers))
 
 

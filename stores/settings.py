@@ -4,11 +4,14 @@ A field's description is its help. ``option`` and ``argument`` say how a field i
 command line, where that is not ``--name VALUE``; ``ui.cli.settings_command`` makes commands of models.
 """
 
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
+
+from stategate.stores.errors import UserError
 
 
 class Settings(BaseModel):
@@ -54,8 +57,18 @@ Overrides = Annotated[
     option((), "Change the config; repeatable.", "--set", metavar="SLOT.FIELD=VALUE"),
 ]
 ConfigName = Annotated[str, option(..., "A preset or a YAML file.")]
+
+
+def _file_to_write(target: str | None) -> str | None:
+    """Refuse a folder before the work whose outcome the file is to hold."""
+    if target is not None and Path(target).expanduser().is_dir():
+        raise UserError(f"--json: '{target}' is a folder: name a file in it, or - for stdout")
+    return target
+
+
 JsonFile = Annotated[
     str | None,
+    AfterValidator(_file_to_write),
     option(None, "Write all of it; - is stdout.", "--json", metavar="FILE", exclude=True),
 ]
 Limit = Annotated[int | None, option(None, "Only the first so many.", ge=1)]

@@ -90,6 +90,13 @@ def is_database(place: str | Path) -> bool:
     return str(place).startswith(("postgresql:/", "postgres:/", "$STATEGATE_", "${STATEGATE_"))
 
 
+def require_file(place: str | Path | None, what: str, flag: str) -> None:
+    """Raise ``UserError`` if the file that ``flag`` names is missing, which would look empty."""
+    is_address = place is None or is_database(place) or "://" in str(place)
+    if not is_address and not Path(str(place)).expanduser().is_file():
+        raise UserError(f"no {what} '{place}': the default one needs no {flag}")
+
+
 def split_place(place: str | Path, default: str) -> tuple[str, str]:
     """Return the URL and the name behind ``#`` (else ``default``). Raises ``UserError``."""
     address, _, name = str(place).partition("#")

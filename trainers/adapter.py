@@ -15,6 +15,7 @@ from tokenizers import Encoding, Tokenizer
 from torch import Generator, Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, pad
 from transformers import AutoModel
+from transformers.utils import logging
 
 from stategate.stores.assets.fetch import asset_path
 from stategate.stores.assets.weights import load_weights, read_meta
@@ -37,6 +38,7 @@ class AdaptedModel(nn.Module, Generic[E]):
     def __init__(self, rank: int, head: nn.Linear, pieces: int) -> None:
         super().__init__()
         folder = asset_path("minilm")
+        logging.disable_progress_bar()  # it shows no progress of ours
         bert = AutoModel.from_pretrained(folder, local_files_only=True).eval()
         self._bert = [bert.requires_grad_(False)]  # in a list: no part of the weights to keep
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

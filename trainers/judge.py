@@ -23,7 +23,7 @@ from stategate.language.sentences import sentences
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
 from stategate.trainers.adapter import PairModel, TaughtPair
-from stategate.trainers.settings import JudgeSettings, open_run
+from stategate.trainers.settings import JudgeSettings, open_run, reads_data
 from stategate.trainers.trainer import area_under_curve, calibrated
 
 _DATA = Path(__file__).parent / "data"
@@ -57,6 +57,7 @@ def memory_examples() -> list[list[Example]]:
     ]
 
 
+@reads_data
 def passage_examples(folder: Path) -> list[list[Example]]:
     """Return the questions asked of each paragraph; the paragraphs are those of ``folder``'s files."""
     texts = {}
@@ -66,6 +67,8 @@ def passage_examples(folder: Path) -> list[list[Example]]:
                 texts[hashlib.sha256(one["text"].encode()).hexdigest()[:16]] = one
     examples = []
     for row in map(json.loads, PASSAGES.read_text("utf-8").splitlines()):
+        if row["paragraph"] not in texts:
+            raise ValueError(f"'{folder}' lacks a paragraph that {PASSAGES.name} asks about")
         parts = _titled(texts[row["paragraph"]]["title"], texts[row["paragraph"]]["text"])
         answered = [Example(question, parts, place) for question, place in row["answered"]]
         traps = [Example(question, parts, None, place) for question, place in row["unanswered"]]
@@ -78,6 +81,7 @@ def _titled(title: str, text: str) -> tuple[str, ...]:
     return tuple(f"{title}. {part}" for part in sentences(text))
 
 
+@reads_data
 def article_examples(path: Path) -> dict[str, list[Example]]:
     """Return the questions about each article, with the sentences of their paragraph."""
     articles = json.loads(gzip.decompress(path.read_bytes()))["data"]

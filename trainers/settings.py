@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from stategate.nodes.registry import first_problem
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.weights import save_weights
-from stategate.stores.errors import UserError, describe_error
+from stategate.stores.errors import UserError, describe_error, user_error_context
 from stategate.stores.files import read_yaml
 from stategate.stores.runs import RunDirectory, provenance, public_config
 from stategate.stores.settings import Settings as Told
@@ -28,6 +28,16 @@ RECIPES = Path(__file__).with_name("recipes.yaml")
 Named = str | dict[str, Any]
 
 
+_IS_DATA = {"is_data": True}
+#: Turns what a reader of people's data raises into one line.
+reads_data = user_error_context("people's data are not as expected", "see docs/training.md")
+
+
+def data_field(about: str) -> Any:
+    """Return a field that names a file or folder of people's data, which does not come with us."""
+    return Field(description=about, json_schema_extra=_IS_DATA)
+
+
 class Settings(Told):
     """What every trainer is told; its docstring is the command's help."""
 
@@ -38,6 +48,17 @@ class Settings(Told):
     patience: int = Field(default=5, ge=1, description="epochs without gain before it stops")
     batch: int = Field(default=32, ge=1)
     learning_rate: float = Field(default=1e-3, gt=0)
+
+    def require_data(self) -> None:
+        """Raise ``UserError`` for the first of people's data that is missing."""
+        for name, field in type(self).model_fields.items():
+            place = str(getattr(self, name))
+            is_here = place in ("sample", "official") or Path(place).exists()
+            if field.json_schema_extra == _IS_DATA and not is_here:
+                raise UserError(
+                    f"'{place}' is missing ({name}: {field.description}): name yours with "
+                    f"--set {name}=PATH; docs/training.md says where to get such data"
+                )
 
 
 class RecordedSettings(Settings):
@@ -129,11 +150,11 @@ class AdapterSettings(Settings):
 class ReaderSettings(Settings):
     """What both trainers of the reader of instructions read, and leave out."""
 
-    people: str = Field(description="people's sentences with gold plans (people.tsv.gz)")
-    games: str = Field(
-        description="an archive of games: the goals of its valid_unseen are left out"
+    people: str = data_field(
+        "people's sentences with ALFRED's plans, split<TAB>sentence<TAB>plan, .gz"
     )
-    shop: str = Field(description="'sample', 'official' or a folder of WebShop's files")
+    games: str = data_field("ALFWorld's games, .tar.xz; goals of valid_unseen are left out")
+    shop: str = data_field("'sample', 'official' or a folder of WebShop's files")
     held_out: tuple[str, ...] = Field(
         default=(), description="splits of wordings left out of training: they choose the weights"
     )
@@ -162,17 +183,17 @@ class UtteranceSettings(AdapterSettings):
     """What an utterance is for: to tell, to ask, to wish, to correct, to forget."""
 
     sentences: int = Field(default=600, ge=100, description="made sentences of each purpose")
-    people: str = Field(description="conversations of people with an assistant, as BFCL has them")
-    questions: str = Field(description="people's questions about articles, as SQuAD has them")
+    people: str = data_field("people's conversations with an assistant, as BFCL has them, .json.gz")
+    questions: str = data_field("people's questions about articles, as SQuAD has them, .json.gz")
 
 
 class JudgeSettings(AdapterSettings):
     """Whether a passage answers a question: for memories, documents."""
 
-    questions: str = Field(description="people's questions about articles, as SQuAD 2.0 has them")
-    paragraphs: str = Field(
-        description="folder of questions with documents (*.dev.jsonl.gz), as HotpotQA has them"
+    questions: str = data_field(
+        "people's questions about articles, as SQuAD 2.0 has them, .json.gz"
     )
+    paragraphs: str = data_field("a folder of HotpotQA's questions with documents, *.dev.jsonl.gz")
 
 
 class TrajectorySettings(Told):
@@ -222,7 +243,7 @@ def read_settings(cls: type[S], name: str | Path, overrides: Sequence[str] = ())
             f"cannot read the settings '{name}' ({error.strerror}): name a YAML file, or {names}"
         ) from None
     except ValidationError as error:
-        raise UserError(f"'{name}': {first_problem(error)}") from None
+        raise UserError(f"'{name}': {first_problem(error, cls.model_fields)}") from None
     except (yaml.YAMLError, TypeError, ValueError) as error:
         raise UserError(f"'{name}': {describe_error(error)}") from None
 

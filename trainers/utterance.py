@@ -27,7 +27,7 @@ from stategate.stores.assets.downloads import sha256
 from stategate.stores.files import read_yaml
 from stategate.trainers.adapter import WIDTH, AdaptedModel
 from stategate.trainers.instruction.recombined import english_words
-from stategate.trainers.settings import UtteranceSettings, open_run
+from stategate.trainers.settings import UtteranceSettings, open_run, reads_data
 from stategate.trainers.trainer import Figures, in_parts
 
 _DATA = Path(__file__).parent / "data"
@@ -134,6 +134,7 @@ def made_sentences(count: int, seed: int) -> list[Example]:
     return rows
 
 
+@reads_data
 def read_people(path: Path) -> list[tuple[str, Example]]:
     """Return the scenario and (purpose, topic, text) of each of people's sentences, as BFCL has them.
 
@@ -152,6 +153,7 @@ def read_people(path: Path) -> list[tuple[str, Example]]:
     return rows
 
 
+@reads_data
 def read_questions(path: Path, count: int, seed: int) -> list[Example]:
     """Return ``count`` questions that people wrote about articles, as SQuAD has them, half unmarked."""
     articles = json.loads(gzip.decompress(path.read_bytes()))["data"]

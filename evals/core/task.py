@@ -92,7 +92,8 @@ def run_task(make: Callable[[], Task], out: str, shared: Shared | None = None) -
         import tabulate  # noqa: F401
 
     task, is_shared = make(), shared is not None and shared.is_shared
-    samples = task.by_identity()
+    if not (samples := task.by_identity()):
+        raise UserError(f"nothing to measure: no agent, or no {task.unit} that fits the flags")
     args = {**provenance(), **task.args}
     run = RunDirectory(out, args)
     with run.alone():

@@ -221,6 +221,8 @@ def text_of(path: str | Path) -> str:
     with user_error_context(f"cannot read '{path}'", "name the published JSON file"):
         source = Path(path).expanduser()
         named = sorted(source.rglob("*.json")) if source.is_dir() else [source]
+        if not named:
+            raise ValueError("no .json file in this folder")
         return "".join(file.read_text(encoding="utf-8") for file in named)
 
 

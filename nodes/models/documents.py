@@ -52,7 +52,8 @@ def shared_backend(model: str = DEFAULT, max_tokens: int = 300) -> "Backend":
     with require_extra("local"):
         from stategate.nodes.models.decoder import Backend
     folder, fingerprint = model_folder(model)
-    network, tokenizer = _load(str(folder), model)
+    with Progress(what=f"loading {model}"):
+        network, tokenizer = _load(str(folder), model)
     return Backend(network, tokenizer, model, fingerprint, max_tokens)
 
 
@@ -67,8 +68,10 @@ def model_folder(model: str) -> tuple[Path | str, str]:
         return _converted(path, digest), digest[:16]
     if path.is_dir():
         return path, _hash_folder(path)
-    if path.is_absolute() or model.startswith((".", "~")) or path.suffix == ".gguf":
-        raise UserError(f"no model at '{model}': give a folder, a .gguf file, or {DEFAULT}")
+    is_hub_name = "/" in model and not path.is_absolute() and not model.startswith((".", "~"))
+    if not is_hub_name or path.suffix == ".gguf":
+        kinds = "a folder, a .gguf file, or a hub's OWNER/NAME"
+        raise UserError(f"no model '{model}': give {DEFAULT}, {kinds}")
     return model, hashlib.sha256(model.encode()).hexdigest()[:16]
 
 
@@ -116,8 +119,11 @@ def _converted(path: Path, digest: str) -> Path:
 
 
 def _silence() -> None:
-    """Keep transformers from drawing bars and telling of weights."""
+    """Keep transformers from drawing bars and telling of weights, and the hub of each retry."""
+    import huggingface_hub
     import transformers
+
+    huggingface_hub.utils.logging.set_verbosity_error()
 
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()

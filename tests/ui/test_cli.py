@@ -117,6 +117,10 @@ def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
         (["--thread", "t", "--resume"], "nothing to resume"),
         (["--actor", "human"], "in the app"),
         (["--json", "/proc/x/y"], "/proc/x/y"),
+        (["--json", "/proc"], "is a folder"),
+        (["--embedder", "x"], "write --set embedder.kind=VALUE"),
+        (["--patience", "x"], "write --set actor.patience=VALUE"),
+        (["--show", "pages"], "; for example: stategate run webshop --task goal=3"),
     ],
 )
 def test_mistakes_are_one_line_and_write_nothing(agent, words, told, tmp_path):
@@ -128,12 +132,19 @@ def test_mistakes_are_one_line_and_write_nothing(agent, words, told, tmp_path):
 def test_mistakes_of_other_commands(tmp_path):
     broken = tmp_path / "mine.yaml"
     broken.write_text("env: [\n")
+    (tmp_path / "a.md").write_text("The sea.")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for words, told in (
             (("run", "nosuch"), "webshop-policy"),
             (("rnu",), "run"),
             (("kinds", "contxt"), "did you mean 'context'?"),
+            (("checkpoints", "prune", "--where", tmp_path / "none.sqlite"), "no database of"),
+            (("checkpoints", "prune", "--thread", "nosuch"), "no thread 'nosuch'"),
+            (("train", "tagger", "--set", f"people={tmp_path}/x.gz"), "--set people=PATH"),
+            (("train", "tagger", "--epochs", "3"), "write --set epochs=VALUE"),
+            (("ui", "--host", "nowhere.invalid"), "no address 'nowhere.invalid'"),
+            (("rank", "Who?", "--corpus", tmp_path / "a.md", "--model", "nosuch"), "smollm2-135m"),
             (("kinds", "compress"), "a kind of context: stategate kinds context"),
             (("traces", "export", "x", "--db", tmp_path / "none.sqlite"), "no trace database"),
             (("demo", "--builders", "full"), "two memories"),

@@ -174,6 +174,13 @@ def test_a_wish_to_forget_names_the_facts_and_asks_back():
         (("memory", "forget", "99"), "no such fact"),
         (("memory", "forget", "--thread", "gym"), "nothing is remembered"),
         (("memory", "list", "--db", "mysql://x"), "sqlite"),
+        (("memory", "list", "--db", "none.sqlite"), "needs no --db"),
+        (("mcp", "--corpus", "lost"), "no corpus or folder 'lost'"),
+        (("ask", "-5 degrees?"), "after --"),
+        (
+            ("eval", "worlds", "--agents", "full", "--goals", "5-2", "--out", "runs/never"),
+            "smaller",
+        ),
         (("eval", "qa", "--experiments", "Z", "--out", "runs/never"), "A, C"),
         (("eval", "qa", "--data", "/no/such", "--out", "runs/never"), "no question set"),
         (("eval", "memory", "--policies", "x", "--out", "runs/never"), "neither, stm"),

@@ -18,6 +18,7 @@ from pathlib import Path
 from stategate.language.instruction.goals import TaskKind
 from stategate.trainers.instruction.marked import mark
 from stategate.trainers.instruction.recombined import PARTS, english_words
+from stategate.trainers.settings import reads_data
 
 _STEP = re.compile(r"([A-Z]\w+(?: up| to)?) *(?:<ARG1>([^<]*))?(?:<ARG2>([^<]*))?</s>")
 _ARTICLES = re.compile(r"^(?:(?:the|in|on) )+")
@@ -51,6 +52,7 @@ class Sentence:
     goal: Goal
 
 
+@reads_data
 def read_people(path: Path, split: str, without: Collection[Goal] = ()) -> list[Sentence]:
     """Return the sentences of ``split`` whose plans are tasks of ALFWorld, ``without`` some goals."""
     sentences = []
@@ -88,6 +90,7 @@ def _name(argument: str) -> str:
     return _RENAMED.get(joined, joined)
 
 
+@reads_data
 def goals_of_games(archive: Path, split: str) -> set[Goal]:
     """Return the goals of an archive's games of ``split``, as their folders' names say them."""
     with tarfile.open(archive) as file:

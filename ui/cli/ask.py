@@ -167,7 +167,10 @@ def load_parts(session: Session) -> None:
         with output.working(f"reading {env.corpus}"):
             index = env.index(session.agent.resources)
         if not index.passages:
-            output.say("there is no text in it: nothing can be found", "yellow", stderr=True)
+            empty = (
+                f"there is no text in '{env.corpus}', so nothing can be found: put a file into it"
+            )
+            output.say(empty, "yellow", stderr=True)
     load_model(session)
 
 
@@ -181,7 +184,7 @@ def load_model(session: Session) -> None:
 
 def speak(session: Session, question: str, out: Console) -> StepResult:
     """Put one question, print the answer and what is to be known of it, return the step."""
-    with out.status("thinking …") if out.is_terminal else output.working("thinking"):
+    with output.waiting("thinking"):
         result = session.ask(question)
     answer = _answer_of(result)
     out.print(answer, markup=False, soft_wrap=True)

@@ -11,6 +11,7 @@ from stategate.stores.bank import bank_place
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.stores.settings import ConfigName, Limit, Overrides, Settings, argument, option
+from stategate.stores.sql import require_file
 from stategate.stores.trace_store import TraceStore
 from stategate.trainers.bank import build_bank, read_episodes
 from stategate.ui.cli.output import say, working
@@ -41,9 +42,7 @@ class ExportSettings(Settings):
 @command(traces_app, "stategate traces export all.jsonl")
 def export(settings: ExportSettings) -> None:
     """Write every episode to JSONL, one a line, whole or not at all."""
-    # A database that is named must be there, or a slip would look like no episodes.
-    if settings.db is not None and not settings.db.expanduser().is_file():
-        raise UserError(f"no trace database '{settings.db}': the default one needs no --db")
+    require_file(settings.db, "trace database", "--db")
     count = TraceStore(settings.db or home() / "traces.sqlite").export_jsonl(settings.target)
     say(f"{count} episodes in {settings.target}")
 
@@ -60,6 +59,7 @@ class PruneSettings(Settings):
 def prune(settings: PruneSettings) -> None:
     """Keep the newest checkpoint of each thread: one cannot go back to earlier steps any more."""
     age = None if settings.days is None else settings.days * 86_400
+    require_file(settings.where, "database of checkpoints", "--where")
     saver = checkpoints.open_saver(settings.where or str(home() / "checkpoints.sqlite"))
     gone, whole = checkpoints.prune(saver, age, settings.thread)
     say(f"{gone} checkpoints are gone, {whole} threads with all of theirs")
@@ -88,7 +88,9 @@ def build(settings: BuildSettings) -> None:
     episodes, problems = loaded[0][: settings.limit], loaded[1]
     _tell_problems(problems, "not read")
     if not episodes:
-        raise UserError("no episode to learn from: give other traces, or --include-incorrect")
+        named = ", ".join(map(str, settings.traces))
+        fix = "give other traces, or --include-incorrect"
+        raise UserError(f"no episode to learn from in {named}: {fix}")
     place = str(bank_place(settings.out, settings.kind))
     config = load_config(settings.config, settings.overrides)
     resources = Resources(config.llm, config.embedder, env=config.env)

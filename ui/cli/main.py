@@ -64,6 +64,13 @@ class Commands(TyperGroup):
             self.commands[name].name = name
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; Ctrl-C reaches :meth:`main`, where typer would end without a word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line and exit with its code."""
         extra["standalone_mode"] = False
@@ -75,8 +82,9 @@ class Commands(TyperGroup):
             # Stdout goes nowhere, or the interpreter complains of the closed pipe again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 141  # as a program that SIGPIPE ended
-        except (KeyboardInterrupt, typer.Abort):
-            typer.echo("stategate: stopped", err=True)
+        except (KeyboardInterrupt, typer.Abort) as stop:
+            how = f"; {stop}" if str(stop) else ""
+            typer.echo(f"\nstategate: stopped{how}", err=True)
             code = 130
         except Exception as error:
             from stategate.stores.text import without_password
@@ -97,9 +105,8 @@ def problem(error: BaseException) -> str | None:
     from stategate.stores.text import one_line, printable
 
     error = missing_extra(error) or error
-    message = getattr(error, "format_message", None)  # a usage error of typer's
-    if message is not None:
-        return f"{printable(one_line(message()))} (see --help)"
+    if hasattr(error, "format_message"):  # a usage error of typer's
+        return printable(one_line(usage_problem(error)))
     if isinstance(error, UserError):
         return printable(one_line(str(error)))
     if isinstance(error, OSError) and error.errno in _REFUSALS:
@@ -110,6 +117,42 @@ def problem(error: BaseException) -> str | None:
 
         return printable(one_line(first_problem(error)))
     return None
+
+
+def usage_problem(error: Any) -> str:
+    """Return a usage error of typer's in one line that ends with how it is written rightly.
+
+    That is ``--set`` for a flag that is a field of the config, else the command's first example.
+    """
+    line = error.format_message().replace("Value error, ", "").rstrip(".")
+    context, flag = error.ctx, getattr(error, "option_name", "")
+    if context is None:
+        return f"{line}: see stategate --help"
+    parameters = {parameter.name: parameter for parameter in context.command.params}
+    override = parameters.get("overrides")
+    if flag and override is not None and (name := _field_of(flag, str(override.metavar))):
+        return f"there is no {flag} here: write --set {name}=VALUE"
+    if flag[1:2].isdigit():
+        return f"{line}: text that begins with a dash comes last, after --"
+    if line.endswith("?") or getattr(error, "possibilities", None):  # it says what was meant
+        return str(line)
+    lines = str(context.command.epilog or "").replace("\\[", "[").split("\n  ")
+    return f"{line}; for example: {lines[1]}" if lines[1:] else str(line)
+
+
+def _field_of(flag: str, form: str) -> str:
+    """Return the field that ``flag`` is, in the form of ``--set``'s metavar, "" if it is none."""
+    from stategate.nodes.protocols import SLOTS
+    from stategate.nodes.registry import registry
+
+    name = flag.strip("-").replace("-", "_")
+    if not form.startswith("SLOT"):
+        return name
+    if name in SLOTS:
+        return f"{name}.kind"
+    kinds = {slot: registry().kinds(slot).values() for slot in SLOTS}
+    owners = (s for s, own in kinds.items() if any(name in kind.cls.model_fields for kind in own))
+    return next((f"{slot}.{name}" for slot in owners), "")
 
 
 def examples(*lines: str) -> str:

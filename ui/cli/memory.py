@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from stategate.graph.config import load_config
 from stategate.graph.forgetting import Places, forget_everywhere, traces_left
@@ -10,9 +10,11 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import Memory, MemoryPlace
 from stategate.stores.errors import UserError
 from stategate.stores.home import cache, home, require_own_home, this_user
+from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import Fact
 from stategate.stores.settings import JsonFile, Settings, argument, option
+from stategate.stores.sql import require_file
 from stategate.stores.text import day_of, one_line
 from stategate.ui.cli.output import say, wrote
 from stategate.ui.cli.settings_command import command, command_group
@@ -35,11 +37,15 @@ EmbedderKind = Annotated[str, option(..., "The one that the memory was written w
 class MemoryOf(Settings):
     """Whose memory, and where it is."""
 
+    #: Whether a file that is missing is made.
+    makes_file: ClassVar[bool] = False
     db: str | None = option(None, "SQLite file or postgresql:// URL.", metavar="FILE|URL")
     user: str | None = option(None, "Whose memory; by default yours.")
 
     def place(self) -> MemoryPlace:
         """Return where the memory is; without a user it is this system's user's."""
+        if not self.makes_file:
+            require_file(self.db, "memory", "--db")
         return MemoryPlace(url=self.db, user=self.user or this_user())
 
 
@@ -60,8 +66,9 @@ class SearchSettings(MemorySettings):
 
     def open(self) -> Memory:
         """Return the memory."""
+        place = self.place()
         params = load_config({"embedder": self.embedder}).embedder
-        return Memory(self.db, embedder=Resources(None, params).embedder, user=self.user)
+        return Memory(place.url, embedder=Resources(None, params).embedder, user=place.owner)
 
 
 class WhySettings(SearchSettings):
@@ -101,7 +108,9 @@ def list_facts(settings: MemorySettings) -> None:
     rows = [{**vars(fact), "is_wish": fact.id in numbers} for fact in facts]
     if wrote(settings.json_target, rows):
         return
-    if len(facts) > len(numbers) or not wishes:
+    if not facts:
+        say(f"nothing is remembered of user '{place.owner}' ({_users(store)})")
+    elif len(facts) > len(numbers):
         _show([fact for fact in facts if fact.id not in numbers])
     if wishes:
         say("Standing wishes, offered with every question:", "bold")
@@ -118,10 +127,11 @@ def search(settings: SearchSettings) -> None:
         return
     if not facts and every:
         say(f"nothing remembered ({max(one.chance for one in every):.2f} at best)")
+    elif not facts:
+        say("nothing is remembered that has to do with it")
     else:
-        if facts:
-            order = "by words, meaning, neighbours, speaker and time"
-            say(f"Best first, {order}; a probability is of what the fact alone says:", "dim")
+        order = "by words, meaning, neighbours, speaker and time"
+        say(f"Best first, {order}; a probability is of what the fact alone says:", "dim")
         _show(facts)
 
 
@@ -196,13 +206,17 @@ def _nothing_matched(settings: ForgetSettings, place: MemoryPlace) -> str:
     else:
         missing = f"nothing is remembered of thread '{settings.thread}'"
         there = sorted({fact.thread_id or "no thread" for fact in facts})
-    named = _listed(there) or f"nothing of user '{place.owner}' (--user names another)"
+    named = _listed(there) or f"nothing of user '{place.owner}' ({_users(place.open())})"
     return f"{missing}: there is {named}"
 
 
+def _users(store: LongTerm) -> str:
+    """Return who --user may name, and where nobody is remembered how to begin."""
+    named = _listed(store.users())
+    return f"--user names {named}" if named else "`stategate ask … --remember` adds to it"
+
+
 def _show(facts: Sequence[Fact]) -> None:
-    if not facts:
-        say("nothing is remembered")
     for fact in facts:
         who = f"{fact.speaker}: " if fact.speaker else ""
         say(f"{fact.id}. {who}{fact.text}", "bold")

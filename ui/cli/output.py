@@ -72,14 +72,19 @@ def working(what: str) -> AbstractContextManager[object]:
     return nullcontext()
 
 
+def waiting(what: str) -> AbstractContextManager[object]:
+    """Do as :func:`working` does, but for the line on a terminal: it goes when ``what`` has ended."""
+    screen = console(stderr=True)
+    return screen.status(f"{what} …") if screen.is_terminal else Progress(what=what)
+
+
 @contextmanager
 def stoppable(how: str) -> Iterator[None]:
     """Tell on Ctrl-C how to go on, and end with exit code 130."""
     try:
         yield
     except KeyboardInterrupt:
-        say(f"\nstategate: stopped; {how}", stderr=True)
-        raise typer.Exit(130) from None
+        raise typer.Abort(how) from None
 
 
 def write_json(target: str, value: object) -> None:

@@ -7,10 +7,9 @@ from typing import Any, Literal
 import yaml
 from pydantic import model_validator
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from stategate.envs.protocols import Observation, View, World
+from stategate.envs.protocols import Observation, View, World, nearest_actions
 from stategate.evals.worlds import chosen_tasks
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
@@ -38,6 +37,7 @@ from stategate.ui.cli.settings_command import command, single
 
 app = single()
 _PAGE_LINES = 5  # of a page that a transcript shows
+_INDENT = 10  # columns of the names of a transcript's rows
 #: Flags that exclude each other: the second is left out.
 _APART = (("task", "goal"), ("resume", "say"), ("resume", "goal"), ("resume", "task"))
 
@@ -113,8 +113,7 @@ def run(settings: RunSettings) -> None:
             output.say(line, "yellow", stderr=True)
         load_model(session)
         while not session.done:
-            label = f"step {session.values['steps'] + 1} …"
-            with out.status(label) if out.is_terminal else output.working(label):
+            with output.waiting(f"step {session.values['steps'] + 1}"):
                 steps.append(session.step())
             if not is_silent:
                 transcript.step(steps[-1])
@@ -242,6 +241,9 @@ class Transcript:
             elif piece.kind == "fallback":
                 rows.append(("fallback", piece.id.removeprefix("fallback:"), "bold red"))
         rows.append(("action", decision.action, "bold green"))
+        if not self.view.actions.accepts(decision.action, result.observation):
+            possible = nearest_actions(decision.action, result.observation.actions)
+            rows.append(("possible", possible, "yellow"))
         if decision.reason:
             rows.append(("thought", decision.reason, "italic"))
         if decision.fallback is not None:
@@ -277,12 +279,12 @@ class Transcript:
     def _print(self, title: str, rows: list[tuple[str, str, str]]) -> None:
         """Print a heading and ``(name, text, style)`` rows; texts hold brackets that are no markup."""
         output.heading(self.out, title)
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style="dim", no_wrap=True, min_width=8)
-        table.add_column(overflow="fold")
         for name, text, style in rows:
-            table.add_row(name, Text(text, style))
-        self.out.print(table)
+            # No table: it would fill the lines of a log with blanks.
+            folded = Text(text, style).wrap(self.out, self.out.width - _INDENT, overflow="fold")
+            for number, line in enumerate(folded or [Text()]):
+                margin = ("" if number else name).ljust(_INDENT)
+                self.out.print(Text.assemble((margin, "dim"), line))
 
 
 def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any]:

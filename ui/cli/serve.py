@@ -1,6 +1,7 @@
 """``stategate ui``: the app in a browser; ``stategate mcp``: tools for other assistants."""
 
 import os
+import socket
 import threading
 from typing import Any
 
@@ -9,7 +10,8 @@ import typer
 from stategate.graph.config import load_config
 from stategate.graph.memory_tools import corpus_tool, experience_tool, mcp_server, memory_tools
 from stategate.nodes.registry import registry
-from stategate.stores.errors import UserError, require_extra
+from stategate.stores.corpus.corpus import open_corpus
+from stategate.stores.errors import UserError, require_extra, user_error_context
 from stategate.stores.settings import Overrides, Settings, option
 from stategate.ui.cli.memory import EmbedderKind, MemoryOf
 from stategate.ui.cli.settings_command import command, single
@@ -40,6 +42,8 @@ def ui(settings: UiSettings) -> None:
     if host not in _LOOPBACK:
         how = "over plain HTTP" if login else "without a password (add --auth user:password)"
         typer.echo(f"warning: {host} lets other machines in, {how}", err=True)
+    with user_error_context(f"--host: this machine has no address '{host}'", kinds=OSError):
+        socket.getaddrinfo(host, None)
     with require_extra("ui"):
         from stategate.ui.app.web import serve
 
@@ -70,6 +74,7 @@ def read_auth(flag: str | None) -> tuple[str, str] | None:
 class McpSettings(MemoryOf):
     """What is served, and where."""
 
+    makes_file = True
     corpus: tuple[str, ...] = option((), "A folder or an ingested corpus; repeatable.")
     bank: str | None = option(None, "A state bank.", metavar="FOLDER")
     embedder: EmbedderKind = "minilm"
@@ -85,6 +90,7 @@ def mcp(settings: McpSettings) -> None:
     model: Any = registry().parse("embedder", settings.embedder)
     tools = memory_tools(settings.place(), model, may_write=not settings.read_only)
     for number, name in enumerate(settings.corpus, 1):
+        open_corpus(name)  # refuses now what is no corpus, not at the assistant's first question
         own_name = "corpus_search" if len(settings.corpus) == 1 else f"corpus_{number}"
         tools.append(corpus_tool(name, own_name, model))
     if settings.bank is not None:
