@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -90,7 +91,8 @@ def mcp(settings: McpSettings) -> None:
     model: Any = registry().parse("embedder", settings.embedder)
     tools = memory_tools(settings.place(), model, may_write=not settings.read_only)
     for number, name in enumerate(settings.corpus, 1):
-        open_corpus(name)  # refuses now what is no corpus, not at the assistant's first question
+        if not Path(name).expanduser().exists():
+            open_corpus(name)  # refuses now what is no corpus, not at the first question
         own_name = "corpus_search" if len(settings.corpus) == 1 else f"corpus_{number}"
         tools.append(corpus_tool(name, own_name, model))
     if settings.bank is not None:
