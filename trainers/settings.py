@@ -175,6 +175,10 @@ class JudgeSettings(AdapterSettings):
     )
 
 
+class UpdateSettings(AdapterSettings):
+    """Whether a later statement ends an earlier one, for memories."""
+
+
 class TrajectorySettings(Told):
     """Who plays which tasks, and how many."""
 
@@ -198,6 +202,7 @@ TRAINERS: dict[str, tuple[str, type[Settings]]] = {
     "dagger": ("dagger", DaggerSettings),
     "need": ("need", NeedSettings),
     "judge": ("judge", JudgeSettings),
+    "update": ("update", UpdateSettings),
     "utterance": ("utterance", UtteranceSettings),
 }
 S = TypeVar("S", bound=Settings)
