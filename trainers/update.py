@@ -109,7 +109,7 @@ def drawn(groups: Sequence[Group], rng: random.Random) -> list[TaughtPair]:
 
 
 def told_pairs(path: Path) -> list[TaughtPair]:
-    """Return the pairs of stories: each line after the nearest ones that hold, and after what it ends."""
+    """Return the pairs of stories: each line after the nearest that hold, and after what it ends."""
     pairs = []
     for _, own in groupby(read_rows(path), key=lambda row: row["story"]):
         lines = list(own)
