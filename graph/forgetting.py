@@ -21,7 +21,6 @@ from stategate.stores.bank import Bank
 from stategate.stores.embeddings import embedding_cache, key_of
 from stategate.stores.errors import user_error_context
 from stategate.stores.home import home, thread_of
-from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.facts import Erased
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.progress import Progress
@@ -151,8 +150,7 @@ def _embedded(erased: Sequence[Erased]) -> list[str]:
     texts: dict[str, None] = {}
     for one in erased:
         for speaker in {"", one.speaker}:
-            statements = extract_statements(one.text, speaker, 0.0)
-            texts.update(dict.fromkeys(texts_of(one.text, speaker, statements)))
+            texts.update(dict.fromkeys(texts_of(one.text, speaker)))
         texts[f"{one.about} {one.text}".strip()] = None
     return list(texts)
 

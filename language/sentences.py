@@ -1,4 +1,4 @@
-"""Sentence splitting of English text."""
+"""Sentences, clauses and passages of English text."""
 
 import re
 
@@ -11,6 +11,19 @@ _END = re.compile(
     rf"(?:[!?]|(?<!\d)\.|\.(?!\s+{_MONTHS}))[\"”’')]*\s+(?=[\"“‘'(]?[^\W_a-zäöüß])"
     r"|\n\s*\n|(?<=[.!?])\n"
 )
+
+#: Where a main clause with a subject of its own begins.
+_CLAUSE = re.compile(
+    r";\s+|,?\s+(?:and|but)\s+(?=(?:I|we|my|our|he|she|they|his|her|their|it|the)\b(?!\s+(?:and|or)\b))"
+)
+
+
+def clauses(sentence: str) -> list[str]:
+    """Return the main clauses of ``sentence`` that have subjects of their own.
+
+    "I moved to Oslo, and my sister is a nurse." is two.
+    """
+    return [part.strip() for part in _CLAUSE.split(sentence) if part.strip()]
 
 
 def sentences(text: str) -> list[str]:

@@ -196,6 +196,10 @@ class JudgeSettings(AdapterSettings):
     paragraphs: str = data_field("a folder of HotpotQA's questions with documents, *.dev.jsonl.gz")
 
 
+class UpdateSettings(AdapterSettings):
+    """Whether a later statement ends an earlier one, for memories."""
+
+
 class TrajectorySettings(Told):
     """Who plays which tasks, and how many."""
 
@@ -219,6 +223,7 @@ TRAINERS: dict[str, tuple[str, type[Settings]]] = {
     "dagger": ("dagger", DaggerSettings),
     "need": ("need", NeedSettings),
     "judge": ("judge", JudgeSettings),
+    "update": ("update", UpdateSettings),
     "utterance": ("utterance", UtteranceSettings),
 }
 S = TypeVar("S", bound=Settings)

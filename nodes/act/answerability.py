@@ -20,7 +20,7 @@ from stategate.nodes.models.judge import shipped_judge
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
 from stategate.stores.corpus.lexical import words
-from stategate.stores.memory.extraction import extract_statements
+from stategate.stores.memory.statements import extract_statements
 from stategate.stores.text import one_line
 
 #: What an actor says where nothing that it may quote is near enough to the question.

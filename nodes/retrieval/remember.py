@@ -7,7 +7,7 @@ memory.recall("Where does Ana live?")
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -24,10 +24,10 @@ from stategate.nodes.retrieval.corpus import sentences_of
 from stategate.stores.errors import UserError
 from stategate.stores.home import this_user
 from stategate.stores.http import from_environment
-from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.long_term import LongTerm, open_long_term
 from stategate.stores.memory.recall import Limits
-from stategate.stores.memory.records import Candidate, Fact, Statement, Turn, Written
+from stategate.stores.memory.records import Candidate, Fact, Turn, Written
+from stategate.stores.memory.statements import extract_statements
 from stategate.stores.text import storable
 
 Moment = float | str | date  # a datetime is a date
@@ -123,7 +123,6 @@ class Memory:
         if not text:
             raise UserError("there is nothing to remember: give a text")
         at = seconds(row.get("at"))
-        statements = tuple(extract_statements(text, speaker, at))
         values = {
             "thread_id": str(row.get("thread") or ""),
             "step": 0,
@@ -132,9 +131,9 @@ class Memory:
             "speaker": speaker,
             "at": at,
             "source": str(row.get("source") or "user"),
-            "statements": statements,
+            "statements": extract_statements(text, speaker, at),
         }
-        return values, texts_of(text, speaker, statements)
+        return values, texts_of(text, speaker)
 
     def recall(
         self,
@@ -175,8 +174,8 @@ class Memory:
         return len(self.store.erase(self.user, **named))
 
 
-def texts_of(text: str, speaker: str = "", statements: Sequence[Statement] = ()) -> list[str]:
-    """Return what of a turn gets a vector: all of it under its speaker's name, its parts, states.
+def texts_of(text: str, speaker: str = "") -> list[str]:
+    """Return what of a turn gets a vector: all of it under its speaker's name, and its parts.
 
     The parts of a long text are its passages, of a short one its sentences.
     """
@@ -184,8 +183,7 @@ def texts_of(text: str, speaker: str = "", statements: Sequence[Statement] = ())
     if len(parts) < 2:
         parts = sentences_of(text)[:_SENTENCES]
     whole = f"{speaker}: {text}" if speaker else text
-    states = [f"{s.subject} {s.relation} {s.value}" for s in statements if s.is_state]
-    return list(dict.fromkeys([whole, *(parts if len(parts) > 1 else []), *states]))
+    return list(dict.fromkeys([whole, *(parts if len(parts) > 1 else [])]))
 
 
 def seconds(at: Moment | None) -> float:

@@ -11,10 +11,10 @@ from stategate.language.utterance import is_asking, is_forgetting
 from stategate.nodes.protocols import Embedder, MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import MemoryPlace
-from stategate.stores.memory.extraction import extract_statements
+from stategate.stores.memory.statements import extract_statements
 
 if TYPE_CHECKING:
-    from stategate.stores.memory.records import Statement, Turn
+    from stategate.stores.memory.records import Turn
 
 
 class LongTermMemory(MemoryParams):
@@ -34,8 +34,7 @@ class LongTermMemory(MemoryParams):
                 return
             if is_forgetting(told) or is_asking(told):
                 return
-            statements = tuple(extract_statements(told, "user", now))
-            turn = _told_turn(record, resources.embedder, statements, now)
+            turn = _told_turn(record, resources.embedder, now)
             store.add(self.place.owner, turn, gated=True)
 
         return write_memory
@@ -47,9 +46,7 @@ def memory_place(writers: Sequence[MemoryParams]) -> MemoryPlace:
     return next(places, MemoryPlace())
 
 
-def _told_turn(
-    record: StepRecord, embedder: Embedder, statements: "tuple[Statement, ...]", at: float
-) -> "Turn":
+def _told_turn(record: StepRecord, embedder: Embedder, at: float) -> "Turn":
     """Return what the user told, with the vectors to find it by."""
     from stategate.nodes.retrieval.remember import texts_of
     from stategate.stores.memory.records import Turn
@@ -57,7 +54,7 @@ def _told_turn(
     pieces = record.context.pieces if record.context is not None else ()
     about = " ".join(filter(None, (piece.says("about") for piece in pieces)))
     whole = f"{about} {record.instruction}".strip()
-    first, *more = embedder.embed([whole, *texts_of(record.instruction, "", statements)[1:]])
+    first, *more = embedder.embed([whole, *texts_of(record.instruction)[1:]])
     return Turn(
         record.thread_id,
         record.episode_id,
@@ -67,6 +64,6 @@ def _told_turn(
         embedder.name,
         at=at,
         about=about,
-        statements=statements,
+        statements=extract_statements(record.instruction, "user", at),
         more=tuple(more),
     )

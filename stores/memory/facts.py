@@ -1,43 +1,32 @@
-"""Facts and what they state: a turn becomes a fact, and a newer statement closes an older one.
+"""Facts and what they state: a turn becomes a fact, and a later statement ends an earlier one.
 
-A state with another value ends what was said of the same subject and relation before, and a denial
-ends what was said to be so, in whatever words ("my drink is tea", "I gave up tea"). Nothing is deleted:
-an ended statement keeps the time until which it held, and the fact that closed it.
+Which statements a later one ends is learned (``language.updates``). Nothing is deleted: an ended
+statement keeps the time until which it held, and the fact that ended it.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
-from stategate.language.dates import spans
+from stategate.language.updates import ends
 from stategate.language.utterance import is_same_wish
-from stategate.language.words import word_list
 from stategate.stores.home import thread_of
 from stategate.stores.memory import schema as tables
-from stategate.stores.memory.extraction import ENDINGS
-from stategate.stores.memory.records import TRUSTED, WISH, Fact, Statement, Turn, Written, trust_of
+from stategate.stores.memory.records import TRUSTED, Fact, Statement, Turn, Written, trust_of
 from stategate.stores.memory.schema import among
 
-_DISLIKE = tuple(word_list("verbs_of_disliking"))
-#: Relations of which one denies what another said.
-_FAMILIES = (
-    tuple(word_list("verbs_of_having")),
-    (*word_list("verbs_of_liking"), *_DISLIKE),
-)
-_ARTICLES = re.compile(r"^(?:(?:the|an?|my|our|your|his|her|their|some|any)\s+)+")
 Row = Mapping[str, Any]
 
 
 def write_turn(
-    db: sa.Connection, user: str, turn: Turn, now: float, corrected: int | None = None
+    db: sa.Connection, user: str, turn: Turn, now: float, near: Sequence[int] = ()
 ) -> Written:
-    """Write the turn, once, and its statements.
+    """Write the turn, once, and its statements; of the facts ``near`` it, end what it ends.
 
-    The fact ``corrected`` is closed where no statement of the turn closes any by itself.
+    Turns may come out of order: what is written late may be ended by what was told after it.
     """
     f = tables.facts.c
     here = (f.episode_id == turn.episode_id, f.step == turn.step)
@@ -53,37 +42,77 @@ def write_turn(
         "dimension": len(turn.vector),
     }
     fact = db.scalar(tables.facts.insert().values(**row).returning(f.id))
-    place = {"user": user, "fact_id": fact, "at": now}
-    closed = [
-        fact_id
-        for statement in turn.statements
-        for fact_id in _write_statement(db, user, statement, place, row["trust"])
-    ]
-    if corrected is not None and not closed:
-        _correct(db, corrected, place, turn)
-        closed.append(corrected)
+    new = [_write_statement(db, user, fact, one, now, row["trust"]) for one in turn.statements]
+    pairs = [_in_order(one, other) for one in new for other in _statements_of(db, near)]
+    found = {(one["id"], two["fact_id"]): (one, two) for one, two in _ending(pairs)}
+    for earlier, later in found.values():
+        end_statement(db, user, earlier, later["fact_id"], max(later["since"], earlier["since"]))
+    closed = [earlier["fact_id"] for earlier, _ in found.values() if earlier["fact_id"] != fact]
     return Written("stored", fact, "", tuple(dict.fromkeys(closed)))
 
 
-def _correct(db: sa.Connection, corrected: int, place: Row, turn: Turn) -> None:
-    """Let the turn in ``place`` end all that the fact ``corrected`` says, and say that it does."""
-    s, f, now = tables.statements.c, tables.facts.c, place["at"]
-    text = db.scalar(sa.select(f.text).where(f.id == corrected))
-    row = {"subject": _key(turn.speaker or "user"), "value": text, "value_key": _key(str(text))}
-    row |= {"negated": False, "is_state": False, "valid_from": now}
-    open_rows = (s.fact_id == corrected, s.closed_by.is_(None))
-    if db.scalar(sa.select(s.id).where(s.fact_id == corrected)) is None:
-        db.execute(
-            tables.statements.insert().values(
-                **{**place, **row, "fact_id": corrected, "relation": "says"}
-            )
-        )
-    db.execute(
-        tables.statements.update()
-        .where(*open_rows)
-        .values(valid_to=now, closed_by=place["fact_id"])
+def _write_statement(
+    db: sa.Connection, user: str, fact: int, one: Statement, now: float, trust: float
+) -> Row:
+    row = {"user": user, "fact_id": fact, "at": now, **vars(one)}
+    number = db.scalar(tables.statements.insert().values(**row).returning(tables.statements.c.id))
+    return {**row, "id": number, "trust": trust}
+
+
+def _statements_of(db: sa.Connection, ids: Sequence[int]) -> list[Row]:
+    """Return the statements of some facts, with their trust."""
+    s, f = tables.statements.c, tables.facts.c
+    joined = tables.statements.join(tables.facts, f.id == s.fact_id)
+    query = sa.select(*s, f.trust).select_from(joined).where(among(s.fact_id, ids)).order_by(s.id)
+    return [{**row} for row in db.execute(query).mappings()]
+
+
+def _in_order(one: Row, other: Row) -> tuple[Row, Row]:
+    """Return two statements as (earlier, later), ``one`` being the later of two of the same time.
+
+    "I live in Oslo" names no beginning: "I moved to Bergen last month", said the next day, is later.
+    """
+    is_later = (
+        one["at"] >= other["at"]
+        if other["since"] == other["at"]
+        else one["since"] >= other["since"]
     )
-    db.execute(tables.statements.insert().values(**place, **row, relation="corrects"))
+    return (other, one) if is_later else (one, other)
+
+
+def _may_end(earlier: Row, later: Row) -> bool:
+    """Say whether two statements are of a kind, and of a trust in which the later one counts."""
+    return (
+        bool(earlier["is_wish"] == later["is_wish"])
+        and not later["trust"] < TRUSTED <= earlier["trust"]
+    )
+
+
+def _ending(pairs: Sequence[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
+    """Return those of ``pairs`` (earlier, later) of which the later statement ends the earlier one."""
+    pairs = [pair for pair in pairs if _may_end(*pair)]
+    plain = [pair for pair in pairs if not pair[0]["is_wish"]]
+    is_end = ends([(one["text"], other["text"]) for one, other in plain])
+    wishes = [
+        (one, other)
+        for one, other in pairs
+        if one["is_wish"]
+        and one["text"] != other["text"]
+        and is_same_wish(one["text"], other["text"])
+    ]
+    return [pair for pair, does in zip(plain, is_end, strict=True) if does] + wishes
+
+
+def end_fact(db: sa.Connection, user: str, fact: int, by: int, at: float) -> None:
+    """Let the fact ``by`` end all that ``fact`` states."""
+    for row in _statements_of(db, [fact]):
+        end_statement(db, user, row, by, at)
+
+
+def end_statement(db: sa.Connection, user: str, statement: Row, by: int, at: float) -> None:
+    """Write that the fact ``by`` ends a statement at ``at``."""
+    row = {"user": user, "statement_id": statement["id"], "fact_id": by, "at": at}
+    db.execute(tables.endings.insert().values(**row))
 
 
 def standalone(text: str, about: str) -> str:
@@ -94,27 +123,32 @@ def standalone(text: str, about: str) -> str:
 
 def read_facts(db: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[Fact]:
     """Return the facts that meet ``conditions``, by number, with the time for which they hold."""
-    f, s = tables.facts.c, tables.statements.c
+    f, s, e = tables.facts.c, tables.statements.c, tables.endings.c
     names = ("id", "thread_id", "episode_id", "step", "at", "speaker", "source", "trust")
     query = sa.select(f.text, f.about, *(f[name] for name in names))
-    stated: dict[int, list[Any]] = {}
-    times = sa.select(s.fact_id, s.valid_from, s.valid_to, s.closed_by)
-    for held in db.execute(times.where(s.fact_id.in_(sa.select(f.id).where(*conditions)))):
-        stated.setdefault(held.fact_id, []).append(held)
+    query = query.where(*conditions).order_by(f.id)
+    joined = tables.statements.outerjoin(tables.endings, e.statement_id == s.id)
+    times = sa.select(s.fact_id, s.id, s.since, e.at, e.fact_id.label("closer")).select_from(joined)
+    of_facts = times.where(s.fact_id.in_(sa.select(f.id).where(*conditions)))
+    # Of the endings of a statement the first counts.
+    stated: dict[int, dict[int, Any]] = {}
+    for one in db.execute(of_facts.order_by(e.at.desc(), e.id.desc())):
+        stated.setdefault(one.fact_id, {})[one.id] = one
     facts = []
-    for row in _rows(db, query.where(*conditions).order_by(f.id)):
+    for found in db.execute(query).mappings():
+        row: dict[str, Any] = {**found}
         text = standalone(row.pop("text"), row.pop("about"))
-        facts.append(Fact(text=text, **row, **_validity(stated.get(row["id"], ()))))
+        own = [*stated.get(row["id"], {}).values()]
+        facts.append(Fact(text=text, **row, **_validity(own)))
     return facts
 
 
 def _validity(rows: Sequence[Any]) -> dict[str, Any]:
     """Return from when to when a fact holds, by its statements: it ends when the last of them does."""
-    starts = [row.valid_from for row in rows if row.valid_from is not None]
-    held: dict[str, Any] = {"valid_from": min(starts, default=None)}
-    if rows and all(row.closed_by is not None for row in rows):
-        last = max(rows, key=lambda row: row.valid_to or 0.0)
-        held |= {"valid_to": last.valid_to, "closed_by": last.closed_by}
+    held: dict[str, Any] = {"valid_from": min((row.since for row in rows), default=None)}
+    if rows and all(row.closer is not None for row in rows):
+        last = max(rows, key=lambda row: row.at)
+        held |= {"valid_to": last.at, "closed_by": last.closer}
     return held
 
 
@@ -157,151 +191,6 @@ def erase_facts(
     columns = (f.id, f.text, f.thread_id, f.episode_id, f.step, f.speaker, f.about)
     rows = db.execute(sa.select(*columns).where(own, *named).order_by(f.id))
     erased = [Erased(*row) for row in rows]
-    # Their statements go with them.
+    # Their statements go with them, and what they ended holds again.
     db.execute(tables.facts.delete().where(among(f.id, [one.fact for one in erased])))
-    reopen_statements(db, user)
     return erased
-
-
-# Statements ----------------------------------------------------------------------------------------
-
-
-def _write_statement(
-    db: sa.Connection, user: str, statement: Statement, place: Row, trust: float
-) -> Iterator[int]:
-    """Write one statement of the turn in ``place``; yield the facts that it closes.
-
-    Turns may come out of order: an older state that is written late ends where the next one begins.
-    """
-    now = place["at"]
-    # "My birthday is on 12 May" is so from now on; "I moved in May" since May.
-    is_date = statement.is_state and bool(spans(statement.value, now))
-    start = now if is_date or statement.valid_from is None else statement.valid_from
-    row: dict[str, Any] = {
-        **vars(statement),
-        "subject": _key(statement.subject),
-        "relation": _key(statement.relation),
-        "value_key": _ARTICLES.sub("", _key(statement.value)),
-        "valid_from": start,
-    }
-    new = {**row, "trust": trust}
-    rivals = [r for r in _rivals(db, user, new) if r["fact_id"] != place["fact_id"]]
-    for old in rivals:
-        if old["closed_by"] is None and _is_earlier(old, start, now) and _ends(new, old):
-            _close(db, old["id"], max(start, old["valid_from"]), place["fact_id"])
-            yield old["fact_id"]
-    if statement.is_state and statement.valid_to is None:
-        later = (r for r in rivals if not _is_earlier(r, start, now) and _ends(r, new))
-        if (ender := next(later, None)) is not None:
-            row |= {"valid_to": ender["valid_from"], "closed_by": ender["fact_id"]}
-    db.execute(tables.statements.insert().values(**place, **row))
-
-
-def _is_earlier(row: Row, start: float, now: float) -> bool:
-    """Say whether a statement held before one that holds from ``start`` and was made at ``now``.
-
-    "I live in Oslo" names no beginning: the day on which it was said is only the last day on which it
-    held for certain. "I moved to Bergen last month", said later, ends it.
-    """
-    names_no_start = row["valid_from"] == row["at"]
-    return bool(row["valid_from"] <= start or (names_no_start and row["at"] <= now))
-
-
-def reopen_statements(db: sa.Connection, user: str) -> None:
-    """Open what a forgotten statement had closed; the next one that is left closes it, if any does."""
-    s, closer = tables.statements.c, tables.statements.alias().c
-    closes = sa.and_(closer.fact_id == s.closed_by, closer.valid_from <= s.valid_to)
-    orphans = _select_statements(user).where(
-        s.closed_by.is_not(None), ~sa.exists(sa.select(closer.id).where(closes))
-    )
-    for row in _rows(db, orphans):
-        enders = (
-            other
-            for other in _rivals(db, user, row)
-            if other["fact_id"] != row["fact_id"]
-            and _is_earlier(row, other["valid_from"], other["at"])
-            and _ends(other, row)
-        )
-        next_one = next(enders, None)
-        if next_one is None:
-            _close(db, row["id"], None, None)
-        else:
-            _close(db, row["id"], next_one["valid_from"], next_one["fact_id"])
-
-
-def _close(db: sa.Connection, statement: int, at: float | None, fact: int | None) -> None:
-    here = tables.statements.c.id == statement
-    db.execute(tables.statements.update().where(here).values(valid_to=at, closed_by=fact))
-
-
-def _select_statements(user: str) -> sa.Select[Any]:
-    s, f = tables.statements.c, tables.facts.c
-    start = sa.func.coalesce(s.valid_from, 0.0).label("valid_from")
-    kept = [column for column in s if column.name != "valid_from"]
-    joined = tables.statements.join(tables.facts, f.id == s.fact_id)
-    query = sa.select(*kept, start, f.trust).select_from(joined)
-    return query.where(tables.statements.c.user == user).order_by(start, s.id)
-
-
-def _rivals(db: sa.Connection, user: str, row: Row) -> list[dict[str, Any]]:
-    """Return the statements that ``row`` may end or be ended by, by their beginnings.
-
-    They share its relation (or one that means the same) or its value; for a denial also those that
-    hold its value's longest word.
-    """
-    s = tables.statements.c
-    alike: list[Any] = [s.relation.in_(_related(row["relation"]))]
-    if row["value_key"]:
-        alike.append(s.value_key == row["value_key"])
-        if _denies(row):
-            word = max(row["value_key"].split(), key=len)
-            alike.append(s.value_key.contains(word, autoescape=True))
-    query = _select_statements(user).where(s.subject == row["subject"], sa.or_(*alike))
-    if not row["is_state"] and not _denies(row):  # an event ends denials alone
-        query = query.where(sa.or_(s.negated, s.relation.in_(_DISLIKE)))
-    return _rows(db, query)
-
-
-def _ends(new: Row, old: Row) -> bool:
-    """Say whether ``new`` ends ``old``.
-
-    "I live in Oslo" twice holds on; "I no longer live in Oslo" ends it, and nothing else. What an
-    untrusted source says ends nothing that a trusted one said.
-    """
-    if new["trust"] < TRUSTED <= old["trust"]:
-        return False
-    given, value = set(new["value_key"].split()), set(old["value_key"].split())
-    same_value = new["value_key"] == old["value_key"]
-    same_relation = new["relation"] in _related(old["relation"])
-    if _denies(new):
-        if _denies(old):
-            return False
-        if not given:
-            return same_relation
-        if new["relation"] in ENDINGS:  # whatever one had of it
-            return given <= value or bool(value and value <= given)
-        return (same_relation and given <= value) or bool(old["is_state"] and same_value)
-    if _denies(old):
-        return same_relation and value <= given
-    is_newer = new["is_state"] and old["is_state"] and new["relation"] == old["relation"]
-    if new["relation"] == WISH == old["relation"]:
-        return not same_value and is_same_wish(new["value_key"], old["value_key"])
-    return bool(is_newer and not same_value)
-
-
-def _denies(row: Row) -> bool:
-    """Say whether a row takes something back; "I hate it" denies "I like it"."""
-    return bool(row["negated"]) != (row["relation"] in _DISLIKE)
-
-
-def _related(relation: str) -> tuple[str, ...]:
-    """Return the relations that say the same as ``relation``, itself included."""
-    return next((family for family in _FAMILIES if relation in family), (relation,))
-
-
-def _rows(db: sa.Connection, query: sa.Select[Any]) -> list[dict[str, Any]]:
-    return [dict(row._mapping) for row in db.execute(query)]
-
-
-def _key(name: str) -> str:
-    return " ".join(name.lower().split())[:200]

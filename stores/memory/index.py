@@ -18,9 +18,9 @@ from stategate.language.dates import spans
 from stategate.language.sentences import passages
 from stategate.stores.corpus.lexical import GrowingLexical
 from stategate.stores.memory import schema as tables
-from stategate.stores.memory.extraction import content_share
 from stategate.stores.memory.facts import standalone
-from stategate.stores.memory.records import Vector
+from stategate.stores.memory.records import Turn, Vector
+from stategate.stores.memory.statements import content_share
 
 Scores = NDArray[np.float64]
 _K1 = 1.5
@@ -69,22 +69,16 @@ class UserIndex:
 
         Facts never change and no number is given twice: a lower count says that some were forgotten.
         """
-        f, s, own = tables.facts.c, tables.statements.c, tables.facts.c.user == user
+        f, own = tables.facts.c, tables.facts.c.user == user
         last = self.known[-1].id if self.known else 0
         kept = sa.select(sa.func.count()).select_from(tables.facts).where(own, f.id <= last)
         if db.scalar(kept) != len(self.known):
             self._clear()
             last = 0
-        states = sa.select(s.fact_id, s.subject, s.relation, s.value).where(
-            tables.statements.c.user == user, s.fact_id > last, s.is_state
-        )
-        said: dict[int, str] = {}
-        for fact, *words in db.execute(states.order_by(s.id)):
-            said[fact] = " ".join([said.get(fact, ""), *words])
         for row in db.execute(sa.select(tables.facts).where(own, f.id > last).order_by(f.id)):
-            self._add(row, said.get(row.id, ""))
+            self._add(row)
 
-    def _add(self, row: Any, said: str) -> None:
+    def _add(self, row: Any) -> None:
         place = len(self.known)
         text = standalone(row.text, row.about)
         named = spans(text[:_READ], row.at)
@@ -109,15 +103,22 @@ class UserIndex:
         if before >= 0:
             self._columns["after"][before] = place
         self._last[name] = place
-        # What it states is found by the relation's words, too: "moved to" by "where does she live".
-        self._lexical.add(f"{row.speaker} {text}{said}")
+        self._lexical.add(f"{row.speaker} {text}")
         self._first_passage.append(len(self._by_passage))
         for part in parts:
-            self._by_passage.add(f"{row.speaker} {part}{said if len(parts) == 1 else ''}")
+            self._by_passage.add(f"{row.speaker} {part}")
         make = (row.embedder, row.dimension)
         values = np.frombuffer(row.vector, dtype="<f2").astype(np.float32)
         self._rows.setdefault(make, {})[place] = values.reshape(-1, row.dimension)
         self._matrices.pop(make, None)
+
+    def near(self, turn: Turn, count: int) -> list[int]:
+        """Return the ``count`` facts of a turn's speaker that are nearest to any part of it."""
+        vectors = (turn.vector, *turn.more)
+        scores = np.max([self.meaning(vector, turn.embedder) for vector in vectors], axis=0)
+        own = self.column("speaker") == self.speakers.get(turn.speaker, -1)
+        order = np.argsort(-np.where(own, scores, -1.0), kind="stable")[:count]
+        return [self.known[place].id for place in order if own[place] and scores[place] > 0]
 
     def last_of(self, thread: str) -> int | None:
         """Return the fact that the conversation ``thread`` told last."""

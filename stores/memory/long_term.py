@@ -18,14 +18,21 @@ from stategate.language.utterance import content_of, read_utterance
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.stores.memory import schema as tables
-from stategate.stores.memory.extraction import refusal_of
-from stategate.stores.memory.facts import Erased, erase_facts, read_facts, write_turn
+from stategate.stores.memory.facts import (
+    Erased,
+    end_fact,
+    erase_facts,
+    read_facts,
+    write_turn,
+)
 from stategate.stores.memory.index import UserIndex
 from stategate.stores.memory.recall import Asked, Limits, corrected_fact, matching_facts, recalled
-from stategate.stores.memory.records import TRUSTED, WISH, Candidate, Fact, Turn, Written
+from stategate.stores.memory.records import TRUSTED, Candidate, Fact, Turn, Written
 from stategate.stores.memory.schema import MEMORY
+from stategate.stores.memory.statements import refusal_of
 from stategate.stores.sql import Database, is_database
 
+_NEAR = 8  # facts that a new one may end
 #: Namespaces whose search index stays in memory, the last used ones.
 _INDEXES = 16
 
@@ -52,17 +59,20 @@ class LongTerm:
             return Written("refused", reason=reason)
         now = time.time() if turn.at is None else turn.at
         with self._lock, self.db.write(user) as db:
-            corrected = None
-            is_correction = read_utterance(turn.text).purpose == "correction"
-            if is_correction and turn.source == "user":
-                words = " ".join(content_of(turn.text))
-                asked = Asked(words, turn.vector, turn.embedder, at=now)
-                index = self._index(db, user)
-                corrected = corrected_fact(db, index, asked, turn.thread_id)
-            written = write_turn(db, user, turn, now, corrected)
-        if is_correction and written.fact is not None and not written.closed:
-            return replace(written, reason="nothing was found to correct")
-        return written
+            index = self._index(db, user)
+            near = index.near(turn, _NEAR) if turn.statements else []
+            written = write_turn(db, user, turn, now, near)
+            if written.fact is None or written.closed or turn.source != "user":
+                return written
+            if read_utterance(turn.text).purpose != "correction":
+                return written
+            words = " ".join(content_of(turn.text))
+            asked = Asked(words, turn.vector, turn.embedder, at=now)
+            corrected = corrected_fact(db, index, asked, turn.thread_id)
+            if corrected is None:
+                return replace(written, reason="nothing was found to correct")
+            end_fact(db, user, corrected, written.fact, now)
+        return replace(written, closed=(corrected,))
 
     def recall(
         self, user: str, asked: Asked, limits: Limits | None = None
@@ -96,18 +106,17 @@ class LongTerm:
 
         What a tool, a document or the agent says is no wish of the user's.
         """
-        s, f = tables.statements.c, tables.facts.c
-        held = (tables.statements.c.user == user, s.relation == WISH, s.closed_by.is_(None))
-        query = (
-            sa.select(s.fact_id, s.value).where(*held).order_by(s.valid_from.desc(), s.id.desc())
-        )
+        s, f, e = tables.statements.c, tables.facts.c, tables.endings.c
+        is_ended = sa.exists(sa.select(e.id).where(e.statement_id == s.id))
+        own = (tables.statements.c.user == user, s.is_wish, ~is_ended)
+        query = sa.select(s.fact_id, s.text).where(*own).order_by(s.since.desc(), s.id.desc())
         with self.db.read() as db:
             rows = list(db.execute(query))
             trusted = (f.source == "user", f.trust >= TRUSTED)
             ids = [row.fact_id for row in rows]
             facts = {fact.id: fact for fact in read_facts(db, f.id.in_(ids), *trusted)}
         return [
-            replace(facts[row.fact_id], passage=row.value) for row in rows if row.fact_id in facts
+            replace(facts[row.fact_id], passage=row.text) for row in rows if row.fact_id in facts
         ]
 
     def threads(self) -> set[str]:

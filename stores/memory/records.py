@@ -27,10 +27,6 @@ TRUST: Mapping[str, float] = {"user": 1.0, "agent": 0.6, "document": 0.2, "tool"
 TRUSTED = 0.5
 
 
-#: The relation of a standing wish: how its subject always wants to be answered.
-WISH = "wishes"
-
-
 def trust_of(source: str) -> float:
     """Return the trust of a source such as ``user`` or ``tool:search``; of an unknown one the least."""
     return TRUST.get(source.partition(":")[0], min(TRUST.values()))
@@ -38,18 +34,11 @@ def trust_of(source: str) -> float:
 
 @dataclass(frozen=True)
 class Statement:
-    """What a turn says of somebody, and for which time (Unix seconds).
+    """What a turn states, and since when (Unix seconds); a standing wish says how to answer."""
 
-    ``is_state`` says that a newer value replaces it (where one lives); an event only happens.
-    """
-
-    subject: str
-    relation: str
-    value: str
-    negated: bool = False
-    is_state: bool = False
-    valid_from: float | None = None
-    valid_to: float | None = None
+    text: str
+    since: float
+    is_wish: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,8 +73,8 @@ class Fact:
     much of it, nothing is known. ``passage`` is the part of a long text that is nearest to what was
     asked, of a short one all of it.
 
-    ``valid_to`` is when a later turn closed all that it states (None: it holds), ``closed_by`` the
-    fact that did.
+    ``valid_to`` is when later turns ended all that it states (None: it holds), ``closed_by`` the fact
+    that ended the last of it.
     """
 
     id: int

@@ -41,23 +41,26 @@ facts = _table(
     sa.UniqueConstraint("user", "agent", "episode_id", "step"),
 )
 
-#: What turns state of whom, and for which time; a later turn closes a state, it does not delete it.
+#: What turns state, clause by clause, and since when.
 statements = _table(
-    "statements",
+    "sentences",
     _column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE")),
-    _column("subject", Text),
-    _column("relation", Text),
-    _column("value", Text),
-    _column("value_key", Text),
-    _column("negated", sa.Boolean),
-    _column("is_state", sa.Boolean),
+    _column("text", Text),
+    _column("is_wish", sa.Boolean),
     _column("at", sa.Float),
-    sa.Column("valid_from", sa.Float),
-    sa.Column("valid_to", sa.Float),
-    sa.Column("closed_by", Whole),
-    sa.Index("statements_by_subject", "user", "agent", "subject", "relation"),
-    sa.Index("statements_by_value", "user", "agent", "subject", "value_key"),
-    sa.Index("statements_by_fact", "fact_id"),
+    _column("since", sa.Float),
+    sa.Index("sentences_by_fact", "fact_id"),
+)
+
+#: Which statements a later fact ends, and when: the first ending counts. A fact that is forgotten takes
+#: its endings with it.
+endings = _table(
+    "endings",
+    _column("statement_id", sa.ForeignKey("sentences.id", ondelete="CASCADE")),
+    _column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE")),
+    _column("at", sa.Float),
+    sa.UniqueConstraint("statement_id", "fact_id"),
+    sa.Index("endings_by_fact", "fact_id"),
 )
 
 #: Items of other LangGraph graphs that use this memory as their ``store`` (see langgraph_store);
@@ -73,10 +76,38 @@ items = sa.Table(
     _column("updated", sa.Float),
 )
 
+
+def _from_11(db: sa.Connection) -> None:
+    """Turn a store of version 11, which had subjects, relations and values, into statements."""
+    create_tables(statements, endings)(db)
+    if "statements" not in sa.inspect(db).get_table_names():
+        return
+    old = sa.Table("statements", sa.MetaData(), autoload_with=db)
+    rows = db.execute(sa.select(old, facts.c.text).join(facts, facts.c.id == old.c.fact_id))
+    # Of one fact, all that was no wish becomes one statement, which ended when the last of them did.
+    found: dict[tuple[int, str], Any] = {}
+    for row in rows:
+        is_wish = row.relation == "wishes"
+        place = row.fact_id, row.value if is_wish else row.text
+        own = found.setdefault(place, {"row": row, "is_wish": is_wish, "ends": []})
+        own["ends"].append((row.valid_to or row.at, row.closed_by))
+    for (fact, text), one in found.items():
+        row = one["row"]
+        values = {"user": row.user, "fact_id": fact, "text": text, "at": row.at}
+        values |= {"is_wish": one["is_wish"], "since": row.valid_from or row.at}
+        number = db.scalar(statements.insert().values(**values).returning(statements.c.id))
+        if all(closer is not None for _, closer in one["ends"]):
+            at, closer = max(one["ends"])
+            ended = {"user": row.user, "statement_id": number, "fact_id": closer, "at": at}
+            if db.scalar(sa.select(facts.c.id).where(facts.c.id == closer)):
+                db.execute(endings.insert().values(**ended))
+    old.drop(db)
+
+
 #: Versions before 11 kept answers, and facts apart from turns.
 MEMORY = Schema(
     "long-term memory",
-    (create_tables(facts, statements, items),),
+    (create_tables(facts, items), _from_11),
     first=11,
     fix="name another",
     durable=True,

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from stategate.language.dates import resolved, spans
-from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.recall import Limits
+from stategate.stores.memory.statements import extract_statements
 
 SAID = datetime(2023, 5, 25, 13, 14, tzinfo=UTC).timestamp()  # a Thursday
 
@@ -59,28 +59,21 @@ def test_a_relative_time_is_shown_with_its_day():
     assert resolved("We met last week.", SAID) == "We met last week (2023-05-15 to 2023-05-21)."
 
 
-def test_statements_know_states_denials_and_times():
-    text = "I moved to Oslo last week, and my sister is a nurse."
-    [moved, sister] = extract_statements(text, "Ana", SAID)
-    assert (moved.subject, moved.relation, moved.value, moved.is_state) == (
-        "Ana",
-        "lives in",
-        "Oslo",
-        True,
-    )
-    assert datetime.fromtimestamp(moved.valid_from, UTC).day == 15
-    assert (sister.relation, sister.value) == ("sister", "a nurse")
-    [denied] = extract_statements("I don't eat meat any more.", "Ana", SAID)
-    assert denied.negated
-    assert denied.value == "meat"
-    assert extract_statements("Do you live in Oslo?", "Ana", SAID) == []
+def test_a_turn_states_its_sentences_each_since_its_time():
+    text = "I moved to Oslo last week. My sister is a nurse. Do you live in Oslo? Thanks!"
+    moved, sister = extract_statements(text, "Ana", SAID)
+    assert (moved.text, sister.text) == ("I moved to Oslo last week.", "My sister is a nurse.")
+    assert datetime.fromtimestamp(moved.since, UTC).day == 15
+    assert sister.since == SAID
+    [wish] = extract_statements("Always answer in metric units.", "Ana", SAID)
+    assert wish.is_wish
+    assert not any(one.is_wish for one in extract_statements(wish.text, "assistant", SAID))
 
 
-def test_what_holds_since_a_day_has_no_end_and_what_holds_until_one_no_beginning():
-    [since] = extract_statements("Since last week I take ten drops a day.", "Ana", SAID)
-    [until] = extract_statements("I am in Rome until 3 June.", "Ana", SAID)
-    assert (since.valid_from is not None, since.valid_to) == (True, None)
-    assert (until.valid_from, until.valid_to is not None) == (None, True)
+def test_what_has_ended_in_part_holds(user_memory):
+    user_memory.remember("I live in Oslo, and my sister is a nurse.", at=FIRST, speaker="Ana")
+    moved = user_memory.remember("I live in Bergen now.", at=THEN, speaker="Ana")
+    assert moved.closed == ()
 
 
 def test_every_candidate_says_why_it_was_left_out(user_memory):

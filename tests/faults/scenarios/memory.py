@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from stategate.stores.files import write_text
-from stategate.stores.memory.extraction import extract_statements
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.memory.recall import Asked
 from stategate.stores.memory.records import Turn
+from stategate.stores.memory.statements import extract_statements
 from stategate.stores.sql import is_database
 from tests.faults.scenarios import kept
 from tests.postgres_server import tables_holding

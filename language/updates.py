@@ -1,0 +1,38 @@
+"""Says which earlier statements a later one ends.
+
+    ends([("I live in Oslo.", "We moved to Bergen.")])  ->  [True]
+
+A low-rank adapter on the sentence model reads both together (``stategate train update``).
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from stategate.language.instruction.weights import load_checkpoint
+from stategate.language.pairs import PairReader
+from stategate.language.sentences import clauses
+
+CHECKPOINT = Path(__file__).parents[1] / "checkpoints" / "update"
+#: Probability from which a statement counts as ended: a false end hides what still holds.
+SURE = 0.7
+
+
+def ends(pairs: Sequence[tuple[str, str]]) -> list[bool]:
+    """Return of each (earlier statement, later statement) whether the later one ends the earlier.
+
+    All clauses of an earlier one must have ended: "I live in Oslo, and my sister is a nurse." holds in
+    part when its speaker has moved.
+    """
+    read = [
+        [(clause, later) for clause in clauses(earlier)] if earlier != later else []
+        for earlier, later in pairs
+    ]
+    every = [pair for own in read for pair in own]
+    chances = dict(zip(every, _reader().chances(every), strict=True))
+    return [bool(own) and min(chances[pair] for pair in own) >= SURE for own in read]
+
+
+@cache
+def _reader() -> PairReader:
+    return PairReader(*load_checkpoint(CHECKPOINT))

@@ -1,0 +1,62 @@
+"""What a turn states, sentence by sentence, and whether a turn says anything.
+
+A turn is refused only where nothing in it could ever be asked for. Whatever is in doubt is kept: a fact
+that was never written cannot be found, while one too many is only outranked.
+"""
+
+import re
+
+from stategate.language.dates import spans
+from stategate.language.utterance import read_sentences
+from stategate.language.words import FUNCTION_WORDS, word_list
+from stategate.stores.memory.records import Statement, Turn
+
+_LETTERS = 8_000  # of a turn that are read
+_STATING = ("statement", "correction", "wish")
+_SMALL = frozenset(word_list("small_talk"))
+#: Times that greetings and thanks name.
+_GREETED = frozenset(["today", "tonight", "this morning", "this afternoon", "this evening"])
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+
+
+def extract_statements(text: str, speaker: str, at: float) -> tuple[Statement, ...]:
+    """Return what ``speaker`` states in ``text``, said at ``at`` (Unix seconds), sentence by sentence.
+
+    A statement that names a past time holds since then, any other from ``at`` on. Only people have
+    standing wishes.
+    """
+    found = []
+    for part in read_sentences(text[:_LETTERS]):
+        if part.purpose not in _STATING:
+            continue
+        is_wish = part.purpose == "wish" and speaker != "assistant"
+        past = (span.start for span in spans(part.text, at) if span.start <= at)
+        found.append(Statement(part.text, min(past, default=at), is_wish))
+    return tuple(dict.fromkeys(found))
+
+
+def refusal_of(turn: Turn) -> str:
+    """Return why the turn is not kept, "" if it is: no name, number, time, nor word of content."""
+    text = turn.text.strip()
+    if not text:
+        return "empty"
+    named = (span.text.lower() not in _GREETED for span in spans(text, turn.at or 0.0))
+    if re.search(r"\d", text) or any(named):
+        return ""
+    count = _content_words(text, turn.speaker)
+    if text.endswith("?") and count <= 2:
+        return "small talk: a question that tells nothing"
+    return "small talk" if count == 0 else ""
+
+
+def content_share(text: str, speaker: str = "") -> float:
+    """Return from 0 to 1 how much ``text`` says: four words of content, or any number, is 1."""
+    return 1.0 if re.search(r"\d", text) else min(1.0, _content_words(text, speaker) / 4)
+
+
+def _content_words(text: str, speaker: str) -> int:
+    """Return how many words are no function words, small talk, the speaker or a form of address."""
+    addressed = re.findall(r"(?:^|[,!]\s*)([A-Z]\w+)(?=\s*[!,.?]|$)", text)
+    known = FUNCTION_WORDS | _SMALL | {speaker.lower()} | {name.lower() for name in addressed}
+    words = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
+    return sum(word not in known and word.split("'")[0] not in known for word in words)
