@@ -78,10 +78,10 @@ class _Strangers:
 
     def __init__(self, groups: Sequence[Group]) -> None:
         model = sentence_model()
-        about = model.encode_many([group["about"] for group in groups])
+        about = model.encode([group["about"] for group in groups])
         is_other = about @ about.T < _ALIKE
         told = [(t, i) for i, group in enumerate(groups) for name in _TOLD for t in group[name]]
-        vectors = model.encode_many([text for text, _ in told])
+        vectors = model.encode([text for text, _ in told])
         owners = np.array([i for _, i in told])
         self._near, self._far = dict[str, list[str]](), dict[str, list[str]]()
         for (text, owner), row in zip(told, vectors, strict=True):
@@ -114,7 +114,7 @@ def told_pairs(path: Path) -> list[TaughtPair]:
     for _, own in groupby(read_rows(path), key=lambda row: row["story"]):
         lines = list(own)
         texts = [line["text"] for line in lines]
-        vectors = sentence_model().encode_many(texts)
+        vectors = sentence_model().encode(texts)
         holding: list[int] = []
         for j, line in enumerate(lines):
             near = np.argsort(-(vectors[holding] @ vectors[j]), kind="stable")[:_READ]
