@@ -84,11 +84,6 @@ def read_sentences(text: str) -> Iterator[Utterance]:
         yield part
 
 
-def read_wishes(text: str) -> list[str]:
-    """Return the sentences of ``text`` that are standing wishes."""
-    return [part.text for part in read_sentences(text) if part.purpose == "wish"]
-
-
 def is_asking(text: str) -> bool:
     """Say whether ``text`` asks or orders something for now, with a question mark or without."""
     return any(part.purpose == "question" for part in read_sentences(text))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
+from pydantic.config import JsonDict
 
 from stategate.nodes.registry import first_problem
 from stategate.stores.assets.downloads import sha256
@@ -28,7 +29,7 @@ RECIPES = Path(__file__).with_name("recipes.yaml")
 Named = str | dict[str, Any]
 
 
-_IS_DATA = {"is_data": True}
+_IS_DATA: JsonDict = {"is_data": True}
 #: Turns what a reader of people's data raises into one line.
 reads_data = user_error_context("people's data are not as expected", "see docs/training.md")
 

@@ -1,6 +1,7 @@
 """RICO's documents and models (asset, folder, hub repository, GGUF file), and states kept on disk."""
 
 import hashlib
+import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -120,11 +121,9 @@ def _converted(path: Path, digest: str) -> Path:
 
 def _silence() -> None:
     """Keep transformers from drawing bars and telling of weights, and the hub of each retry."""
-    import huggingface_hub
     import transformers
 
-    huggingface_hub.utils.logging.set_verbosity_error()
-
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
 
