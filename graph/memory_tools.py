@@ -4,8 +4,11 @@ agent = create_agent(model, [*memory_tools(user="ana"), corpus_tool("notes/")])
 mcp_server([*memory_tools(user="ana")]).run("stdio")
 """
 
+import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +28,7 @@ from stategate.stores.bank import Bank
 from stategate.stores.errors import UserError, require_extra
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import TRUSTED, Fact, Turn
+from stategate.stores.progress import reports_to
 from stategate.stores.text import day_of, one_line
 
 if TYPE_CHECKING:
@@ -121,6 +125,32 @@ def _fact_line(fact: Fact) -> str:
     return f"{day_of(fact.at)}{doubt}: {one_line(fact.text)}"
 
 
+def _announced(function: Callable[..., str]) -> Callable[..., Coroutine[Any, Any, str]]:
+    """Return ``function`` for a server: the client hears of long work, and why a call failed.
+
+    Lines of ``stores.progress`` become notifications for the clients that ask for progress.
+    """
+    from mcp.server.mcpserver import Context
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    @wraps(function)
+    async def run(client: Any, **arguments: Any) -> str:
+        loop, numbers = asyncio.get_running_loop(), count(1)
+
+        def report(line: str) -> None:
+            notice = client.report_progress(next(numbers), message=line)
+            asyncio.run_coroutine_threadsafe(notice, loop)
+
+        try:
+            with reports_to(report):
+                return await asyncio.to_thread(function, **arguments)
+        except UserError as error:
+            raise ToolError(str(error)) from error
+
+    run.__annotations__ = {**function.__annotations__, "client": Context}
+    return run
+
+
 def mcp_server(tools: Sequence[BaseTool]) -> "MCPServer[Any]":
     """Return a server of ``tools``. Raises ``MissingExtra`` without the SDK."""
     with require_extra("mcp"):
@@ -138,7 +168,7 @@ def mcp_server(tools: Sequence[BaseTool]) -> "MCPServer[Any]":
             open_world_hint=False,
         )
         server.add_tool(
-            tool.func,
+            _announced(tool.func),
             name=tool.name,
             description=tool.description,
             annotations=hints,

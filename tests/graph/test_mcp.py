@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -24,34 +25,55 @@ def test_tools_remember_and_find(tmp_path: Path) -> None:
     assert other.invoke({"words": "the boat"}) == "nothing is remembered"
 
 
-def test_an_assistant_on_stdio_uses_the_tools(tmp_path: Path) -> None:
+#: The command, with progress told at once.
+_SERVER = """
+from stategate.stores import progress
+progress.PATIENCE = 0.0
+from stategate.ui.cli.main import main
+main()
+"""
+
+
+def test_an_assistant_on_stdio_uses_the_tools_and_hears_of_long_work(tmp_path: Path) -> None:
     from mcp import ClientSession, StdioServerParameters, stdio_client
 
-    (tmp_path / "boats.md").write_text("# Boats\n\nThe blue boat lies at pier nine.\n")
-    words = ["mcp", "--embedder", "hashing", "--corpus", str(tmp_path / "boats.md")]
+    docs, heard = tmp_path / "docs", []
+    docs.mkdir()
+    (docs / "boats.md").write_text("# Boats\n\nThe blue boat lies at pier nine.\n")
+    (docs / "trains.md").write_text("# Trains\n\nThe red train leaves at nine.\n")
     where = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "stategate.ui.cli.main", *words],
+        args=["-c", _SERVER, "mcp", "--embedder", "hashing", "--corpus", str(docs)],
         cwd=Path(__file__).parents[2],
         env={**os.environ, "STATEGATE_HOME": str(tmp_path / "home")},
     )
+
+    async def hear(number: float, total: float | None, line: str | None) -> None:
+        heard.append((number, line))
 
     async def talk() -> tuple[list[str], list[str]]:
         async with stdio_client(where) as streams, ClientSession(*streams) as session:
             await session.initialize()
             names = [tool.name for tool in (await session.list_tools()).tools]
-            said = []
-            for name, args in (
-                ("memory_write", {"question": "Who cooks?", "answer": "Ann."}),
-                ("memory_search", {"words": "who cooks"}),
-                ("corpus_search", {"words": "Where is the blue boat?", "k": 1}),
-            ):
-                result = await session.call_tool(name, args)
-                said.append(str(result.content[0].text))  # type: ignore[union-attr]
-            return names, said
 
-    names, said = asyncio.run(asyncio.wait_for(talk(), 120))
+            async def said(name: str, **args: str | int) -> str:
+                heard.clear()
+                result = await session.call_tool(name, args, progress_callback=hear)
+                return str(result.content[0].text)  # type: ignore[union-attr]
+
+            texts = [
+                await said("memory_write", question="Who cooks?", answer="Ann."),
+                await said("memory_search", words="who cooks"),
+                await said("corpus_search", words="Where is the blue boat?", k=1),
+            ]
+            assert any("index" in line for _, line in heard), "what takes long is announced"
+            assert [number for number, _ in heard] == list(range(1, len(heard) + 1))
+            shutil.rmtree(docs)
+            return names, [*texts, await said("corpus_search", words="Where is the boat?")]
+
+    names, texts = asyncio.run(asyncio.wait_for(talk(), 120))
     assert names == ["memory_search", "memory_write", "corpus_search"]
-    assert said[0] == "remembered"
-    assert "Ann." in said[1]
-    assert "pier nine" in said[2]
+    assert texts[0] == "remembered"
+    assert "Ann." in texts[1]
+    assert "pier nine" in texts[2]
+    assert "no corpus or folder" in texts[3], "why a call failed reaches the assistant"
