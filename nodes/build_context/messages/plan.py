@@ -12,6 +12,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from stategate.envs.messages.history import (
     bounded,
     calls_of,
+    condensed,
     digest,
     key_of,
     name_of,
@@ -94,7 +95,7 @@ class Slot:
         text = note(self.text_size, self.name, recall)
         size = tokens_in(text)
         if size >= self.text_size:
-            return Rendering(self.text, self.text_size, why)
+            return Rendering(self.text, tokens_in(self.text), why)
         return Rendering(text, size, why, is_note=True)
 
 
@@ -158,8 +159,8 @@ class History:
             slots: list[Slot] = []
             for place, message in ((places[i], members[i]) for i in round_):
                 key, whole = key_of(messages[place], place), text_of(message)
-                text = bounded(whole)
                 is_result = isinstance(message, ToolMessage)
+                text = condensed(whole) if is_result else bounded(whole)
                 check, before = previous.frozen.get(key, (None, ""))
                 frozen = before if is_result and check == digest(text) else None
                 slot = Slot(

@@ -20,6 +20,7 @@ from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolM
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from stategate.envs.messages.history import (
+    LARGEST,
     calls_text,
     instruction_of,
     text_of,
@@ -126,7 +127,7 @@ class HistoryPlanner:
         for slot in history.slots:
             if not slot.is_new or slot.is_pinned or slot.tool in (RECALL, OTHER_RECALL):
                 continue
-            is_huge = len(slot.text) < len(text_of(slot.message))
+            is_huge = len(text_of(slot.message)) > LARGEST
             if slot.tool in self.settings.keep_whole and not is_huge:
                 continue
             if slot.text_size > max_tokens:
@@ -180,7 +181,7 @@ class HistoryPlanner:
                 rendering = replace(chosen[slot.place], why=f"by {self.settings.kind}")
             else:
                 rendering = slot.note(history.recall, why)
-            if rendering.text != slot.text:
+            if rendering.text != text_of(slot.message):
                 shortened[slot.place] = rendering
         return self._within_budget(history, replace(plan, renderings=shortened), results)
 
