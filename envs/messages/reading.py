@@ -17,7 +17,7 @@ from typing import Literal
 Format = Literal["json", "html", "markdown", "table", "log", "text"]
 
 _LONG = 360  # characters that a part may have where it can be cut further
-_RECORD = 240  # JSON of this size is one part
+_RECORD = 120  # JSON of this size is one part
 _NAME = 60  # JSON of this size can be what a record is called
 _TAG = re.compile(r"<!--|<(/?)([a-zA-Z!][\w:-]*)([^<>]*)>")
 #: Elements of a page that nobody sees, by what ends each of them.

@@ -64,7 +64,7 @@ from stategate.stores.traces import Event
 #: Kinds of ours that add to a prompt, or read what no history of messages has.
 _UNFIT = ("experience", "experience_trace", "recall", "retrieve", "rico", "summary")
 _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
-_SOME_RESULTS = 150  # tokens that a cut leaves for the parts of old results, at least
+_FOR_RESULTS = 0.33  # share of what a cut leaves that parts of old results get, at least
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
 _ANY_PART = 0.0005  # chance of every part where no scorer tells them apart
 
@@ -155,8 +155,8 @@ class HistoryPlanner:
     def _cut(self, history: History, plan: Plan) -> Plan:
         """Plan everything anew, down to the low watermark."""
         low = round(self._room(history) * self.settings.low_watermark)
-        room = history.fixed + low - min(low // 5, _SOME_RESULTS)
-        left_out = history.left_out_within(room)
+        room = history.fixed + low - round(low * _FOR_RESULTS)
+        left_out = history.left_out_within(room, self._needs(history))
         results = [
             slot
             for slot in history.slots
@@ -231,6 +231,14 @@ class HistoryPlanner:
             aged = [(*result, ages[s.place]) for result, s in zip(results, slots, strict=True)]
             rows = scorer.scores(history.state, ThreadFacts.of(history.messages), aged)
         return {slot.key: row for slot, row in zip(slots, rows, strict=True)}
+
+    def _needs(self, history: History) -> dict[int, float]:
+        """Return how many later needs each old result will probably serve, by its place."""
+        if self._scorer() is None:
+            return {}
+        old = [slot for slot in history.slots if slot.is_result and not slot.is_new]
+        chances = self._chances(history, old)
+        return {slot.place: float(chances[slot.key].sum()) for slot in old}
 
     def _scorer(self) -> NeedScorer | None:
         """Return what ranks parts by need; None for other kinds, and where no checkpoint ships."""
