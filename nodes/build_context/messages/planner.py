@@ -64,7 +64,7 @@ from stategate.stores.traces import Event
 #: Kinds of ours that add to a prompt, or read what no history of messages has.
 _UNFIT = ("experience", "experience_trace", "recall", "retrieve", "rico", "summary")
 _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
-_FOR_RESULTS = 0.33  # share of what a cut leaves that parts of old results get, at least
+_FOR_RESULTS = 0.25  # share of what a cut leaves that parts of old results get, at least
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
 _ANY_PART = 0.0005  # chance of every part where no scorer tells them apart
 
