@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,10 @@ def labelled(task: str, messages: Sequence[BaseMessage], seed: int = 0) -> Label
     cuts = {*rng.sample(turns, min(len(turns), _MOST_DECISIONS))}
     matrices: list[Vector] = []
     rows: list[tuple[int, tuple[int, ...], tuple[int, ...], float, float]] = []
-    for turn in turns:
+    for before, turn in pairwise([0, *turns]):
         results = _results(messages[:turn])
         # A result is decided on when it is new, and again at a cut.
-        seen = 0 if turn in cuts else sum(place < _last_call(messages, turn) for place in results)
+        seen = 0 if turn in cuts else len(_results(messages[:before]))
         if seen == len(results):
             continue
         facts = ThreadFacts.of(messages[:turn])
@@ -108,11 +109,6 @@ def labelled(task: str, messages: Sequence[BaseMessage], seed: int = 0) -> Label
         np.asarray(targets, dtype=np.float32),
         np.asarray(weights, dtype=np.float32) ** 0.5,
     )
-
-
-def _last_call(messages: Sequence[BaseMessage], turn: int) -> int:
-    """Return the place of the call before ``turn``, 0 for none."""
-    return max((place for place in calls_in(messages) if place < turn), default=0)
 
 
 def _results(messages: Sequence[BaseMessage]) -> list[int]:

@@ -135,7 +135,8 @@ def _log(number: float) -> float:
 class ThreadFacts:
     """The thread's words and the values that its calls took, up to a call.
 
-    ``first`` is the number of the result in which a value stood first. ``used`` and ``seen`` count key names by whether a call took a value that stood under them.
+    ``first`` is the number of the result in which a value stood first. ``used`` and ``seen`` count key
+    names by whether a call took a value that stood under them.
     """
 
     turn_words: set[str] = field(default_factory=set)
@@ -160,7 +161,9 @@ class ThreadFacts:
             if isinstance(message, ToolMessage):
                 results.append(parts_of(condensed(text_of(message))))
                 for part in results[-1]:
-                    facts.first.update(dict.fromkeys(part.values - facts.first.keys(), facts.results))
+                    facts.first.update(
+                        dict.fromkeys(part.values - facts.first.keys(), facts.results)
+                    )
                     facts.holders.update(part.values)
                     facts.seen.update(part.keys)
                 facts.results += 1

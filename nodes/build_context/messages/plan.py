@@ -43,7 +43,7 @@ NOTE_ID = "stategate-note"
 _LEFT_OUT_TOKENS = 90  # that its note may have
 _LISTED, _QUOTED = 4, 48  # turns of people that it names, and characters of each
 _WHY = {
-    True: "the oldest calls, which no longer fit",
+    True: "calls that no longer fit",
     False: "the oldest turns, after the calls",
 }
 
