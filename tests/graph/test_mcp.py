@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,8 @@ main()
 def test_an_assistant_on_stdio_uses_the_tools_and_hears_of_long_work(tmp_path: Path) -> None:
     from mcp import ClientSession, StdioServerParameters, stdio_client
 
-    docs, heard = tmp_path / "docs", []
+    docs = tmp_path / "docs"
+    heard: list[tuple[float, str]] = []
     docs.mkdir()
     (docs / "boats.md").write_text("# Boats\n\nThe blue boat lies at pier nine.\n")
     (docs / "trains.md").write_text("# Trains\n\nThe red train leaves at nine.\n")
@@ -49,14 +51,14 @@ def test_an_assistant_on_stdio_uses_the_tools_and_hears_of_long_work(tmp_path: P
     )
 
     async def hear(number: float, total: float | None, line: str | None) -> None:
-        heard.append((number, line))
+        heard.append((number, str(line)))
 
     async def talk() -> tuple[list[str], list[str]]:
         async with stdio_client(where) as streams, ClientSession(*streams) as session:
             await session.initialize()
             names = [tool.name for tool in (await session.list_tools()).tools]
 
-            async def said(name: str, **args: str | int) -> str:
+            async def said(name: str, **args: Any) -> str:
                 heard.clear()
                 result = await session.call_tool(name, args, progress_callback=hear)
                 return str(result.content[0].text)  # type: ignore[union-attr]
