@@ -50,8 +50,8 @@ def test_an_assistant_on_stdio_uses_the_tools_and_hears_of_long_work(tmp_path: P
         env={**os.environ, "STATEGATE_HOME": str(tmp_path / "home")},
     )
 
-    async def hear(number: float, total: float | None, line: str | None) -> None:
-        heard.append((number, str(line)))
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, str(message)))
 
     async def talk() -> tuple[list[str], list[str]]:
         async with stdio_client(where) as streams, ClientSession(*streams) as session:
