@@ -9,7 +9,6 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ from langchain_core.messages import BaseMessage, ToolMessage, messages_to_dict
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
-from stategate.envs.messages.history import condensed, text_of, tool_of, tools_called
-from stategate.envs.messages.needs import calls_in, needed_parts
+from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
+from stategate.envs.messages.needs import PartKey, calls_in, needed_parts
 from stategate.graph.exported import read_threads
 from stategate.nodes.build_context.messages.need import (
     BUCKETS,
@@ -70,33 +69,30 @@ class LabelledThread:
 def labelled(task: str, messages: Sequence[BaseMessage], seed: int = 0) -> LabelledThread | None:
     """Return the rows of one thread, None where no result is read before a turn.
 
-    Of parts that share a needed value the first is the needed one, as for the oracle.
+    A part that shares a needed value with others gets its share of the label.
     """
     rng = random.Random(f"{seed}-{task}")
     needs, tools = needed_parts(messages, True), tools_called(messages)
     turns = [turn for turn in calls_in(messages) if _results(messages[:turn])]
-    cuts = {*rng.sample(turns, min(len(turns), _MOST_DECISIONS))}
     matrices: list[Vector] = []
     rows: list[tuple[int, tuple[int, ...], tuple[int, ...], float, float]] = []
-    for before, turn in pairwise([0, *turns]):
-        results = _results(messages[:turn])
-        # A result is decided on when it is new, and again at a cut.
-        seen = 0 if turn in cuts else len(_results(messages[:before]))
-        if seen == len(results):
-            continue
+    for turn in sorted(rng.sample(turns, min(len(turns), _MOST_DECISIONS))):
         facts = ThreadFacts.of(messages[:turn])
-        needed = {holders[0] for later, _, holders in needs if later >= turn and holders}
-        for age, place in enumerate(reversed(results[seen:])):
-            parts = parts_of(condensed(text_of(messages[place])))
-            positive = [k for k in range(len(parts)) if (place, k) in needed]
+        labels: dict[PartKey, float] = {}
+        for later, _, holders in needs:
+            for holder in holders if later >= turn else ():
+                labels[holder] = labels.get(holder, 0.0) + 1 / len(holders)
+        for age, place in enumerate(reversed(_results(messages[:turn]))):
+            parts = parts_of(bounded(text_of(messages[place])))
+            positive = [k for k in range(len(parts)) if (place, k) in labels]
             others = sorted(set(range(len(parts))) - set(positive))
             sampled = rng.sample(others, min(len(others), _MOST_PARTS))
             matrices.append(features(parts, facts, age)[[*positive, *sampled]])
             tool = hashes("t", [tool_of(messages[place], tools)], 6)
             share = len(others) / max(len(sampled), 1)
             for k in (*positive, *sampled):
-                label, weight = ((place, k) in needed), (share if k in sampled else 1.0)
-                rows.append((turn, parts[k].keys, tool, float(label), weight))
+                label = min(labels.get((place, k), 0.0), 1.0)
+                rows.append((turn, parts[k].keys, tool, label, share if k in sampled else 1.0))
     if not rows:
         return None
     decisions, keys, tool_words, targets, weights = zip(*rows, strict=True)

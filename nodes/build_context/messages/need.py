@@ -22,7 +22,7 @@ import numpy as np
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from numpy.typing import NDArray
 
-from stategate.envs.messages.history import condensed, text_of, tool_of, tools_called
+from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
 from stategate.envs.messages.needs import readable_text
 from stategate.envs.messages.reading import Format, format_of, spans
 from stategate.nodes.protocols import Vector
@@ -36,7 +36,7 @@ BUCKETS = 8192
 KEY_WORDS, MESSAGE_WORDS = 8, 48
 _FORMATS: tuple[Format, ...] = ("json", "table", "log", "text", "markdown", "html")
 _VALUE = re.compile(r"[A-Za-z0-9_$#@][\w./:@#+-]*\w|\b[A-Z0-9]\b")
-_KEY = re.compile(r"[\"']?([A-Za-z_][\w -]{0,30}?)[\"']?\s*[:=](?=[\s-]|\"|'|\[|\{|\d|$|\w)")
+_KEY = re.compile(r"[\"']?([A-Za-z_][\w -]{0,30}?)[\"']?\s*[:=](?=\s|\"|'|\[|\{|\d|$|\w)")
 _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _KINDS = tuple(
     re.compile(pattern)
@@ -55,7 +55,7 @@ _KINDS = tuple(
 
 
 #: How many numbers a row of :func:`features` has: those of the part, then those of the thread.
-FEATURES = len(_KINDS) + 12 + len(_FORMATS) + 17
+FEATURES = len(_KINDS) + 12 + len(_FORMATS) + 16
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,7 @@ def parts_of(text: str) -> tuple[Part, ...]:
             _log(len(text) / 4),
             *(float(kind == one) for one in _FORMATS),
         )
-        # A key's whole name tells apart what shares its words with its siblings.
-        own_name = tuple(_hash(f"n:{name}") for name in names[:1])
-        parts.append(Part(values, (*own_name, *hashes("k", names, KEY_WORDS - 1)), static))
+        parts.append(Part(values, hashes("k", names, KEY_WORDS), static))
     return tuple(parts)
 
 
@@ -135,8 +133,7 @@ def _log(number: float) -> float:
 class ThreadFacts:
     """The thread's words and the values that its calls took, up to a call.
 
-    ``first`` is the number of the result in which a value stood first. ``used`` and ``seen`` count key
-    names by whether a call took a value that stood under them.
+    ``used`` and ``seen`` count key names by whether a call took a value that stood under them.
     """
 
     turn_words: set[str] = field(default_factory=set)
@@ -146,7 +143,6 @@ class ThreadFacts:
     called: set[str] = field(default_factory=set)
     argument_names: set[int] = field(default_factory=set)
     holders: Counter[str] = field(default_factory=Counter)
-    first: dict[str, int] = field(default_factory=dict)
     used: Counter[int] = field(default_factory=Counter)
     seen: Counter[int] = field(default_factory=Counter)
     turns: int = 0
@@ -159,14 +155,11 @@ class ThreadFacts:
         results: list[tuple[Part, ...]] = []
         for message in messages:
             if isinstance(message, ToolMessage):
-                results.append(parts_of(condensed(text_of(message))))
+                results.append(parts_of(bounded(text_of(message))))
+                facts.results += 1
                 for part in results[-1]:
-                    facts.first.update(
-                        dict.fromkeys(part.values - facts.first.keys(), facts.results)
-                    )
                     facts.holders.update(part.values)
                     facts.seen.update(part.keys)
-                facts.results += 1
                 continue
             words = values_in(readable_text(message))
             if isinstance(message, HumanMessage):
@@ -192,7 +185,6 @@ class ThreadFacts:
 def features(parts: Sequence[Part], facts: ThreadFacts, age: int) -> Vector:
     """Return the features of a result's parts (parts, FEATURES); ``age`` counts results since."""
     rows = [part.static for part in parts]
-    here = facts.results - 1 - age
     any_called = any(part.values & facts.called for part in parts[:400])
     for number, part in enumerate(parts):
         values, count = part.values, max(len(part.values), 1)
@@ -206,7 +198,6 @@ def features(parts: Sequence[Part], facts: ThreadFacts, age: int) -> Vector:
             len(values & facts.last_words) / count,
             len(values & facts.last_call) / count,
             float(bool(values - facts.turn_words)),
-            sum(facts.first.get(v) == here for v in values) / count,
             sum(1 / facts.holders[v] for v in values if facts.holders[v]) / count,
             _log(min((facts.holders[v] for v in values), default=0)),
             sum(key in facts.argument_names for key in part.keys) / keys,
@@ -227,7 +218,7 @@ def message_words(message: BaseMessage, tools: Mapping[str, str]) -> tuple[int, 
     if isinstance(message, ToolMessage):
         tool = hashes("t", [tool_of(message, tools)], 6)
         keys = dict.fromkeys(
-            key for part in parts_of(condensed(text_of(message)))[:40] for key in part.keys
+            key for part in parts_of(bounded(text_of(message)))[:40] for key in part.keys
         )
         return (*role, *tool, *keys)[:MESSAGE_WORDS]
     words = hashes("w", [text_of(message)[:1500]], MESSAGE_WORDS // 2)
