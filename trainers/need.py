@@ -18,7 +18,7 @@ from langchain_core.messages import BaseMessage, ToolMessage, messages_to_dict
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
-from stategate.envs.messages.history import condensed, text_of, tool_of, tools_called
+from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
 from stategate.envs.messages.needs import PartKey, calls_in, needed_parts
 from stategate.graph.exported import read_threads
 from stategate.nodes.build_context.messages.need import (
@@ -83,7 +83,7 @@ def labelled(task: str, messages: Sequence[BaseMessage], seed: int = 0) -> Label
             for holder in holders if later >= turn else ():
                 labels[holder] = labels.get(holder, 0.0) + 1 / len(holders)
         for age, place in enumerate(reversed(_results(messages[:turn]))):
-            parts = parts_of(condensed(text_of(messages[place])))
+            parts = parts_of(bounded(text_of(messages[place])))
             positive = [k for k in range(len(parts)) if (place, k) in labels]
             others = sorted(set(range(len(parts))) - set(positive))
             sampled = rng.sample(others, min(len(others), _MOST_PARTS))

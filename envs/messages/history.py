@@ -55,22 +55,16 @@ def text_of(message: BaseMessage) -> str:
     return "\n".join(text for block in message.content if (text := _block_text(block)) is not None)
 
 
+@lru_cache(maxsize=2048)
 def bounded(text: str) -> str:
-    """Return a text; of one that is larger than ``LARGEST`` its beginning and its end, by lines."""
+    """Return a text as its parts are read: JSON without the spaces between its values.
+
+    Of a text that is larger than ``LARGEST`` it is the beginning and the end, by lines.
+    """
     if len(text) <= LARGEST:
-        return text
+        return _JSON_SPACE.sub(r"\1", text) if is_json(text) else text
     start, end = text[:_BEGINNING], text[-_END:]
     return f"{start[: start.rfind(chr(10)) + 1] or start}…\n{end[end.find(chr(10)) + 1 :]}"
-
-
-@lru_cache(maxsize=2048)
-def condensed(text: str) -> str:
-    """Return a result as its parts are read: ``bounded``, and JSON without spaces between values.
-
-    '{"id": 7, "to": "Ann Lee"}' → '{"id":7,"to":"Ann Lee"}': the same JSON for a fifth less.
-    """
-    text = bounded(text)
-    return _JSON_SPACE.sub(r"\1", text) if is_json(text) else text
 
 
 @lru_cache(maxsize=4096)

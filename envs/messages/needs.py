@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from stategate.envs.messages.history import calls_text, condensed, text_of
+from stategate.envs.messages.history import bounded, calls_text, text_of
 from stategate.envs.messages.reading import spans
 
 #: (place of a result, number of one of its parts)
@@ -63,7 +63,7 @@ def needed_parts(
     """
     turns = calls_in(messages)
     results = {
-        place: condensed(text_of(message))
+        place: bounded(text_of(message))
         for place, message in enumerate(messages)
         if isinstance(message, ToolMessage)
     }

@@ -22,7 +22,7 @@ import numpy as np
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from numpy.typing import NDArray
 
-from stategate.envs.messages.history import condensed, text_of, tool_of, tools_called
+from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
 from stategate.envs.messages.needs import readable_text
 from stategate.envs.messages.reading import Format, format_of, spans
 from stategate.nodes.protocols import Vector
@@ -155,7 +155,7 @@ class ThreadFacts:
         results: list[tuple[Part, ...]] = []
         for message in messages:
             if isinstance(message, ToolMessage):
-                results.append(parts_of(condensed(text_of(message))))
+                results.append(parts_of(bounded(text_of(message))))
                 facts.results += 1
                 for part in results[-1]:
                     facts.holders.update(part.values)
@@ -218,7 +218,7 @@ def message_words(message: BaseMessage, tools: Mapping[str, str]) -> tuple[int, 
     if isinstance(message, ToolMessage):
         tool = hashes("t", [tool_of(message, tools)], 6)
         keys = dict.fromkeys(
-            key for part in parts_of(condensed(text_of(message)))[:40] for key in part.keys
+            key for part in parts_of(bounded(text_of(message)))[:40] for key in part.keys
         )
         return (*role, *tool, *keys)[:MESSAGE_WORDS]
     words = hashes("w", [text_of(message)[:1500]], MESSAGE_WORDS // 2)

@@ -12,7 +12,6 @@ from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 from stategate.envs.messages.history import (
     bounded,
     calls_of,
-    condensed,
     digest,
     key_of,
     name_of,
@@ -159,8 +158,8 @@ class History:
             slots: list[Slot] = []
             for place, message in ((places[i], members[i]) for i in round_):
                 key, whole = key_of(messages[place], place), text_of(message)
+                text = bounded(whole)
                 is_result = isinstance(message, ToolMessage)
-                text = condensed(whole) if is_result else bounded(whole)
                 check, before = previous.frozen.get(key, (None, ""))
                 frozen = before if is_result and check == digest(text) else None
                 slot = Slot(
@@ -187,16 +186,16 @@ class History:
         size = self.fixed + sum(plan.size_of(slot) for slot in self.slots)
         return size + (tokens_of(left_out) if left_out else 0)
 
-    def left_out_within(self, room: int, needs: Mapping[int, float]) -> dict[int, str]:
+    def left_out_within(self, room: int, needs: Mapping[str, float]) -> dict[int, str]:
         """Return the places of messages to leave out, and why: the others fit ``room`` tokens.
 
         Each result counts as its note. Rounds of calls go first, those first whose results have the
-        least ``needs`` (expected, by place) per token, then the oldest; then turns. The last round,
+        least ``needs`` (expected, by key) per token, then the oldest; then turns. The last round,
         pinned messages and :meth:`_requests` never go.
         """
 
         def order(slots: Sequence[Slot]) -> tuple[bool, float]:
-            expected = sum(needs.get(slot.place, 0.0) for slot in slots)
+            expected = sum(needs.get(slot.key, 0.0) for slot in slots)
             return not slots[0].has_calls, expected / sum(slot.least_size for slot in slots)
 
         requests = self._requests()

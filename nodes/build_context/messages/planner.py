@@ -156,7 +156,10 @@ class HistoryPlanner:
         """Plan everything anew, down to the low watermark."""
         low = round(self._room(history) * self.settings.low_watermark)
         room = history.fixed + low - round(low * _FOR_RESULTS)
-        left_out = history.left_out_within(room, self._needs(history))
+        scored = [s for s in history.slots if s.is_result and not s.is_new and self._scorer()]
+        chances = self._chances(history, scored)
+        needs = {key: float(each.sum()) for key, each in chances.items()}
+        left_out = history.left_out_within(room, needs)
         results = [
             slot
             for slot in history.slots
@@ -231,14 +234,6 @@ class HistoryPlanner:
             aged = [(*result, ages[s.place]) for result, s in zip(results, slots, strict=True)]
             rows = scorer.scores(history.state, ThreadFacts.of(history.messages), aged)
         return {slot.key: row for slot, row in zip(slots, rows, strict=True)}
-
-    def _needs(self, history: History) -> dict[int, float]:
-        """Return how many later needs each old result will probably serve, by its place."""
-        if self._scorer() is None:
-            return {}
-        old = [slot for slot in history.slots if slot.is_result and not slot.is_new]
-        chances = self._chances(history, old)
-        return {slot.place: float(chances[slot.key].sum()) for slot in old}
 
     def _scorer(self) -> NeedScorer | None:
         """Return what ranks parts by need; None for other kinds, and where no checkpoint ships."""
