@@ -14,7 +14,7 @@ from langchain.agents.middleware import ClearToolUsesEdit
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.messages.utils import trim_messages
 
-from stategate.envs.messages.history import rounds_of, text_of, tokens_of, with_text
+from stategate.envs.messages.history import bounded, rounds_of, text_of, tokens_of, with_text
 from stategate.envs.messages.needs import needed_parts
 from stategate.nodes.build_context.messages.decisions import Audit, Decisions
 from stategate.nodes.build_context.messages.parts import rendered
@@ -148,7 +148,7 @@ def _oracle(budget: int, thread: Messages) -> Arm:
     reduced: dict[int, BaseMessage] = {}
     for place, message in enumerate(thread):
         if isinstance(message, ToolMessage):
-            text = text_of(message)
+            text = bounded(text_of(message))
             chunks = chunks_of(str(place), text)
             visible = {chunks[i].id: visible_text(chunks[i]) for i in chosen.get(place, ())}
             rendering = rendered("", text, chunks, visible, "")

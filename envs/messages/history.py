@@ -4,6 +4,7 @@ All functions are pure, and none changes a message: one that must differ is a co
 """
 
 import json
+import re
 import zlib
 from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
@@ -12,6 +13,7 @@ from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from stategate.envs.messages.reading import is_json
 from stategate.stores.tokens import count_tokens
 
 #: A part of a message: text, or a mapping with a "type".
@@ -19,6 +21,8 @@ Block: TypeAlias = str | dict[str, Any]
 #: Characters of a result that are read; of a larger one its beginning and its end.
 LARGEST = 200_000
 _BEGINNING, _END = 80_000, 20_000
+#: A string of JSON, or space beside strings.
+_JSON_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 #: What an image costs at most at the resolution that OpenAI and Anthropic scale it to.
 IMAGE_TOKENS = 1600
 #: Role, separators, name: what every message costs beside its contents.
@@ -51,10 +55,14 @@ def text_of(message: BaseMessage) -> str:
     return "\n".join(text for block in message.content if (text := _block_text(block)) is not None)
 
 
+@lru_cache(maxsize=2048)
 def bounded(text: str) -> str:
-    """Return a text; of one that is larger than ``LARGEST`` its beginning and its end, by lines."""
+    """Return a text as its parts are read: JSON without the spaces between its values.
+
+    Of a text that is larger than ``LARGEST`` it is the beginning and the end, by lines.
+    """
     if len(text) <= LARGEST:
-        return text
+        return _JSON_SPACE.sub(r"\1", text) if is_json(text) else text
     start, end = text[:_BEGINNING], text[-_END:]
     return f"{start[: start.rfind(chr(10)) + 1] or start}…\n{end[end.find(chr(10)) + 1 :]}"
 

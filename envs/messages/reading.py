@@ -17,7 +17,7 @@ from typing import Literal
 Format = Literal["json", "html", "markdown", "table", "log", "text"]
 
 _LONG = 360  # characters that a part may have where it can be cut further
-_RECORD = 240  # JSON of this size is one part
+_RECORD = 120  # JSON of this size is one part
 _NAME = 60  # JSON of this size can be what a record is called
 _TAG = re.compile(r"<!--|<(/?)([a-zA-Z!][\w:-]*)([^<>]*)>")
 #: Elements of a page that nobody sees, by what ends each of them.
@@ -59,7 +59,7 @@ def format_of(text: str) -> Format:
     body = text.strip()
     lines = [line for line in body.splitlines() if line.strip()]
     if body[:1] in ("{", "[") and (
-        _is_json(body) or (len(lines) > 1 and all(map(_is_json, lines)))  # one object a line
+        is_json(body) or (len(lines) > 1 and all(map(is_json, lines)))  # one object a line
     ):
         return "json"
     if re.match(r"<!doctype html|<html\b", body, re.I) or len(_TAG.findall(body[:20_000])) >= max(
@@ -120,7 +120,8 @@ def readable(text: str) -> str:
 # Each format --------------------------------------------------------------------------------------
 
 
-def _is_json(text: str) -> bool:
+def is_json(text: str) -> bool:
+    """Say whether ``text`` is one JSON value."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from stategate.envs.messages.history import text_of
+from stategate.envs.messages.history import bounded, text_of
 from stategate.envs.messages.needs import needed_parts, needs_of
 from stategate.nodes.build_context.messages.need import (
     NeedScorer,
@@ -37,7 +37,8 @@ def test_the_scorer_that_ships_reads_on_from_its_state_within_its_time() -> None
     whole = scorer.update(scorer.initial(), THREAD)
     half = scorer.update(scorer.update(scorer.initial(), THREAD[:3]), THREAD, 3)
     np.testing.assert_allclose(whole, half, rtol=1e-5)
-    rows = [(parts_of(text_of(THREAD[2])), "find", 0)]
+    assert bounded('{"id": 7, "to": "Ann Lee"}') == '{"id":7,"to":"Ann Lee"}'
+    rows = [(parts_of(bounded(text_of(THREAD[2]))), "find", 0)]
     (chances,) = scorer.scores(whole, ThreadFacts.of(THREAD[:3]), rows)
     assert ((chances > 0) & (chances < 1)).all()
 
@@ -54,7 +55,7 @@ def test_training_gives_the_scores_that_numpy_reads(tmp_path: Path) -> None:
     arrays = {name: w.detach().numpy() for name, w in network.arrays((1.0, 0.0)).items()}
     scorer = NeedScorer(arrays, {})
     state = scorer.update(scorer.initial(), THREAD[:3])
-    rows = [(parts_of(text_of(THREAD[2])), "find", 0)]
+    rows = [(parts_of(bounded(text_of(THREAD[2]))), "find", 0)]
     (ours,) = scorer.scores(state, ThreadFacts.of(THREAD[:3]), rows)
     theirs = 1 / (1 + np.exp(-scored(network, [thread])[thread.decision == 3, 0]))
     np.testing.assert_allclose(sorted(ours), sorted(theirs), rtol=1e-4)

@@ -42,7 +42,7 @@ NOTE_ID = "stategate-note"
 _LEFT_OUT_TOKENS = 90  # that its note may have
 _LISTED, _QUOTED = 4, 48  # turns of people that it names, and characters of each
 _WHY = {
-    True: "the oldest calls, which no longer fit",
+    True: "calls that no longer fit",
     False: "the oldest turns, after the calls",
 }
 
@@ -94,7 +94,7 @@ class Slot:
         text = note(self.text_size, self.name, recall)
         size = tokens_in(text)
         if size >= self.text_size:
-            return Rendering(self.text, self.text_size, why)
+            return Rendering(self.text, tokens_in(self.text), why)
         return Rendering(text, size, why, is_note=True)
 
 
@@ -186,18 +186,24 @@ class History:
         size = self.fixed + sum(plan.size_of(slot) for slot in self.slots)
         return size + (tokens_of(left_out) if left_out else 0)
 
-    def left_out_within(self, room: int) -> dict[int, str]:
+    def left_out_within(self, room: int, needs: Mapping[str, float]) -> dict[int, str]:
         """Return the places of messages to leave out, and why: the others fit ``room`` tokens.
 
-        Each result counts as its note. Rounds of calls go first, the oldest first; then turns. The
-        last round, pinned messages and :meth:`_requests` never go.
+        Each result counts as its note. Rounds of calls go first, those first whose results have the
+        least ``needs`` (expected, by key) per token, then the oldest; then turns. The last round,
+        pinned messages and :meth:`_requests` never go.
         """
+
+        def order(slots: Sequence[Slot]) -> tuple[bool, float]:
+            expected = sum(needs.get(slot.key, 0.0) for slot in slots)
+            return not slots[0].has_calls, expected / sum(slot.least_size for slot in slots)
+
         requests = self._requests()
         needed = self.fixed + sum(slot.least_size for slot in self.slots)
         if needed > room:
             needed += _LEFT_OUT_TOKENS
         why: dict[int, str] = {}
-        for slots in sorted(self.rounds[:-1], key=lambda slots: not slots[0].has_calls):
+        for slots in sorted(self.rounds[:-1], key=order):
             if needed <= room:
                 break
             first = slots[0]

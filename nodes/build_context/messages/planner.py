@@ -20,6 +20,7 @@ from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolM
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from stategate.envs.messages.history import (
+    LARGEST,
     calls_text,
     instruction_of,
     text_of,
@@ -63,7 +64,7 @@ from stategate.stores.traces import Event
 #: Kinds of ours that add to a prompt, or read what no history of messages has.
 _UNFIT = ("experience", "experience_trace", "recall", "retrieve", "rico", "summary")
 _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
-_SOME_RESULTS = 150  # tokens that a cut leaves for the parts of old results, at least
+_FOR_RESULTS = 0.25  # share of what a cut leaves that parts of old results get, at least
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
 _ANY_PART = 0.0005  # chance of every part where no scorer tells them apart
 
@@ -126,7 +127,7 @@ class HistoryPlanner:
         for slot in history.slots:
             if not slot.is_new or slot.is_pinned or slot.tool in (RECALL, OTHER_RECALL):
                 continue
-            is_huge = len(slot.text) < len(text_of(slot.message))
+            is_huge = len(text_of(slot.message)) > LARGEST
             if slot.tool in self.settings.keep_whole and not is_huge:
                 continue
             if slot.text_size > max_tokens:
@@ -154,8 +155,11 @@ class HistoryPlanner:
     def _cut(self, history: History, plan: Plan) -> Plan:
         """Plan everything anew, down to the low watermark."""
         low = round(self._room(history) * self.settings.low_watermark)
-        room = history.fixed + low - min(low // 5, _SOME_RESULTS)
-        left_out = history.left_out_within(room)
+        room = history.fixed + low - round(low * _FOR_RESULTS)
+        scored = [s for s in history.slots if s.is_result and not s.is_new and self._scorer()]
+        chances = self._chances(history, scored)
+        needs = {key: float(each.sum()) for key, each in chances.items()}
+        left_out = history.left_out_within(room, needs)
         results = [
             slot
             for slot in history.slots
@@ -180,7 +184,7 @@ class HistoryPlanner:
                 rendering = replace(chosen[slot.place], why=f"by {self.settings.kind}")
             else:
                 rendering = slot.note(history.recall, why)
-            if rendering.text != slot.text:
+            if rendering.text != text_of(slot.message):
                 shortened[slot.place] = rendering
         return self._within_budget(history, replace(plan, renderings=shortened), results)
 
