@@ -22,7 +22,7 @@ TEXTS = {
     "third.md": "# Third\n\nk9 v9 k10 v10 k11 v11 k12 v12",
     "fourth.md": "# Fourth\n\nk13 v13 k14 v14 k15 v15 k16 v16",
 }
-QUESTION = "k5 v5 k7 v7"
+QUESTION = "k5 v5 k7 v7?"
 
 
 @pytest.fixture(autouse=True)
