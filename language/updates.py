@@ -15,7 +15,7 @@ from stategate.language.sentences import clauses
 
 CHECKPOINT = Path(__file__).parents[1] / "checkpoints" / "update"
 #: Probability from which a statement counts as ended: a false end hides what still holds.
-SURE = 0.7
+SURE = 0.6
 
 
 def ends(pairs: Sequence[tuple[str, str]]) -> list[bool]:
