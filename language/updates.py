@@ -1,6 +1,6 @@
 """Says which earlier statements a later one ends.
 
-    ends([("I live in Oslo.", "We moved to Bergen.")])  ->  [True]
+    ends([("I live in Oslo.", "I moved to Bergen.")])  ->  [True]
 
 A low-rank adapter on the sentence model reads both together (``stategate train update``).
 """
@@ -14,7 +14,7 @@ from stategate.language.pairs import PairReader
 from stategate.language.sentences import clauses
 
 CHECKPOINT = Path(__file__).parents[1] / "checkpoints" / "update"
-#: Probability from which a statement counts as ended: a false end hides what still holds.
+#: Probability from which a statement counts as ended: a false end denies what still holds.
 SURE = 0.6
 
 

@@ -13,12 +13,14 @@ import sqlalchemy as sa
 
 from stategate.language.updates import ends
 from stategate.language.utterance import is_same_wish
+from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.home import thread_of
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.records import TRUSTED, Fact, Statement, Turn, Written, trust_of
 from stategate.stores.memory.schema import among
 
 Row = Mapping[str, Any]
+_READ = 64  # pairs of statements that the model reads for a turn, some 5 ms each
 
 
 def write_turn(
@@ -91,7 +93,7 @@ def _may_end(earlier: Row, later: Row) -> bool:
 def _ending(pairs: Sequence[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
     """Return those of ``pairs`` (earlier, later) of which the later statement ends the earlier one."""
     pairs = [pair for pair in pairs if _may_end(*pair)]
-    plain = [pair for pair in pairs if not pair[0]["is_wish"]]
+    plain = _nearest([pair for pair in pairs if not pair[0]["is_wish"]])
     is_end = ends([(one["text"], other["text"]) for one, other in plain])
     wishes = [
         (one, other)
@@ -101,6 +103,18 @@ def _ending(pairs: Sequence[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
         and is_same_wish(one["text"], other["text"])
     ]
     return [pair for pair, does in zip(plain, is_end, strict=True) if does] + wishes
+
+
+def _nearest(pairs: Sequence[tuple[Row, Row]]) -> Sequence[tuple[Row, Row]]:
+    """Return the pairs that are read: of two long turns those that share the most words.
+
+    Forty sentences beside eight facts of forty would be read for a minute while others wait to write.
+    """
+    if len(pairs) <= _READ:
+        return pairs
+    found = {row["text"]: set(stems(row["text"])) for pair in pairs for row in pair}
+    by_words = sorted(pairs, key=lambda p: -len(found[p[0]["text"]] & found[p[1]["text"]]))
+    return by_words[:_READ]
 
 
 def end_fact(db: sa.Connection, user: str, fact: int, by: int, at: float) -> None:

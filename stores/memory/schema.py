@@ -41,7 +41,7 @@ facts = _table(
     sa.UniqueConstraint("user", "agent", "episode_id", "step"),
 )
 
-#: What turns state, clause by clause, and since when.
+#: What turns state, sentence by sentence, and since when.
 statements = _table(
     "sentences",
     _column("fact_id", sa.ForeignKey("facts.id", ondelete="CASCADE")),

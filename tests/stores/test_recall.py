@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from stategate.language.dates import resolved, spans
+from stategate.stores.memory import facts
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.statements import extract_statements
 
@@ -68,6 +69,16 @@ def test_a_turn_states_its_sentences_each_since_its_time():
     [wish] = extract_statements("Always answer in metric units.", "Ana", SAID)
     assert wish.is_wish
     assert not any(one.is_wish for one in extract_statements(wish.text, "assistant", SAID))
+
+
+def test_two_long_turns_are_read_by_the_sentences_that_share_words(user_memory, monkeypatch):
+    read = []
+    monkeypatch.setattr(facts, "ends", lambda pairs: read.extend(pairs) or [False] * len(pairs))
+    for colour in ("red", "blue"):
+        walls = " ".join(f"The wall of room number {i} is {colour}." for i in range(30))
+        user_memory.remember(walls, at=FIRST, speaker="Ana")
+    assert len(read) == 64
+    assert ("The wall of room number 7 is red.", "The wall of room number 7 is blue.") in read
 
 
 def test_what_has_ended_in_part_holds(user_memory):
