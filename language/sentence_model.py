@@ -1,7 +1,7 @@
 """The sentence model all-MiniLM-L6-v2 in ONNX Runtime: what reads words in their context.
 
 A forward pass of BERT (Devlin et al. 2019) with mean pooling, without loading torch. Its vectors have
-a cosine of .998 to those of sentence-transformers, in a quarter to two thirds of the time. A low-rank adapter
+a cosine of .998 to those of sentence-transformers, in a quarter to two thirds of the time. An adapter
 makes another reader of it: of instructions (``language.instruction.tagger``), of utterances
 (``language.utterance``), of pairs of texts (``language.pairs``).
 """
