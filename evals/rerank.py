@@ -8,7 +8,6 @@ document is read by the model once, on any run (see ``nodes.models.documents``).
 """
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,13 +58,6 @@ class Question:
         return [document.as_text() for document in self.documents]
 
 
-def data_folder(folder_name: str | None = None) -> Path:
-    """Return the folder of the files: in ``folder_name``, or in ``$STATEGATE_DATA``."""
-    root = Path(folder_name or os.environ.get("STATEGATE_DATA", ".")).expanduser()
-    inner = root / "qa" / "multihop"
-    return inner if inner.is_dir() else root
-
-
 def load_questions(
     folder: Path, split: str, datasets: Sequence[str] = DATASETS, limit: int | None = None
 ) -> list[Question]:
@@ -98,7 +90,7 @@ def rerank_task(settings: Rerank) -> Task:
     # Fusions are made afterwards of the rankers that they name.
     base = list(dict.fromkeys(p for name in settings.rankers for p in name.split("+")))
     require_names("rankers (a+b is a fusion)", base, BASE)
-    folder = data_folder(settings.data)
+    folder = Path(settings.data).expanduser()
     questions = load_questions(folder, settings.split, settings.datasets, settings.limit)
     if not questions:
         raise UserError("no questions: raise --limit")

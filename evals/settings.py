@@ -179,14 +179,14 @@ class Rerank(Evaluation, Shared):
     """Rank the documents of multi-hop questions: nDCG@10, MAP, precision, recall, paired tests."""
 
     maker = "rerank:rerank_task"
-    examples = ("stategate eval rerank --split dev --limit 20 --rankers bm25 --out runs/dev",)
+    examples = ("stategate eval rerank --data FOLDER --limit 20 --rankers bm25 --out runs/dev",)
     split: Literal["dev", "test"] = option("dev", "dev to tune on, test to report.")
     datasets: CommaList = option(("hotpotqa", "2wikimultihopqa", "musique"), "Comma-separated.")
     limit: int | None = option(None, "The first so many of each dataset.", ge=1)
     rankers: CommaList = option(_RANKERS, "a+b adds z-scores.")
     model: str = option("smollm2-135m", "Asset, folder, .gguf file or hub name.")
     max_tokens: int = option(300, "The model's tokens a document may have.", ge=8)
-    data: str | None = option(None, "Or $STATEGATE_DATA.", metavar="FOLDER", exclude=True)
+    data: str = option(".", "The files of the data sets.", metavar="FOLDER", exclude=True)
 
 
 class Replay(Evaluation, Shared):

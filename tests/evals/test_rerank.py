@@ -9,7 +9,7 @@ import pytest
 
 from stategate.evals import rerank
 from stategate.evals.core.statistics import ranking_metrics
-from stategate.evals.rerank import MEASURES, data_folder, load_questions
+from stategate.evals.rerank import MEASURES, load_questions
 from stategate.evals.settings import Rerank
 from stategate.stores.errors import UserError
 from tests.kit import call, refused
@@ -69,12 +69,12 @@ def test_metrics_by_hand():
 
 
 def test_questions_alternate_between_sets(data, tmp_path):
-    questions = load_questions(data_folder(str(data)), "dev", ("hotpotqa", "musique"), 2)
+    questions = load_questions(data, "dev", ("hotpotqa", "musique"), 2)
     assert [q.id for q in questions] == ["hotpotqa0", "musique0", "hotpotqa1", "musique1"]
     with pytest.raises(UserError, match="no file musique.test"):
         load_questions(data, "test", ("musique",))
     with pytest.raises(UserError, match="--data"):
-        load_questions(data_folder(str(tmp_path / "none")), "dev")
+        load_questions(tmp_path / "none", "dev")
     (data / "hotpotqa.dev.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(UserError, match="damaged"):
         load_questions(data, "dev", ("hotpotqa",))
