@@ -161,7 +161,7 @@ def summarise(episodes: Sequence[Row], agents: Sequence[str], seed: int = 0) -> 
     Goals that a world says to hang together (``group_of(goal)``) are drawn together.
     """
     values = units_of(list(map(_measured, episodes)), agents, "goal", METRICS)
-    groups = {row["goal"]: row["group"] for row in episodes if row["group"]} or None
+    groups = {row["goal"]: row["group"] for row in episodes if row["group"]}
     rows = [summary_row(name, units, METRICS, groups) for name, units in values.items()]
     pairs = [(agents[0], agent) for agent in agents[1:]]
     return rows, paired_tests(values, pairs, _TESTED, seed, groups)

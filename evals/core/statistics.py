@@ -11,14 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.stores.runs import with_errors
-
 Floats = NDArray[np.float64]
 Labels = Sequence[Hashable] | None
 #: Unit (a goal, a question): metric: value. A unit without a metric does not count in it.
 Units = Mapping[Any, Mapping[str, float]]
-#: What each unit belongs to (the thing that a goal is about); units of one group hang together.
-Groups = Mapping[Any, Hashable] | None
 _DRAWS = 10_000
 
 
@@ -81,20 +77,22 @@ def ratio_with_error(
 
 
 def summary_row(
-    agent: str, units: Units, metrics: Sequence[str], groups: Groups = None
+    agent: str, units: Units, metrics: Sequence[str], groups: Mapping[Any, Hashable] = {}
 ) -> dict[str, Any]:
     """Return an agent's row: ``n``, those of ``metrics`` that any unit has, ``errors`` if counted.
 
-    Where ``groups`` says what each unit belongs to, standard errors are of groups drawn, not of units.
+    Where ``groups`` says what units belong to (the thing that a goal is about), standard errors are of
+    groups drawn, not of units.
     """
-    values = {m: [unit[m] for unit in units.values() if m in unit] for m in metrics}
-    row = {"agent": agent, "n": len(units), **with_errors({m: v for m, v in values.items() if v})}
-    if groups is not None:
+    row: dict[str, Any] = {"agent": agent, "n": len(units)}
+    for metric in metrics:
+        values = {name: unit[metric] for name, unit in units.items() if metric in unit}
+        if values:
+            labels = [groups.get(name, name) for name in values]
+            ones = [1.0] * len(values)
+            row[metric], row[f"{metric}_se"] = ratio_with_error([*values.values()], ones, labels)
+    if groups:
         row["groups"] = len({groups.get(unit, unit) for unit in units})
-        for metric, numbers in values.items():
-            if numbers:
-                labels = [groups.get(u, u) for u, unit in units.items() if metric in unit]
-                _, row[f"{metric}_se"] = ratio_with_error(numbers, [1.0] * len(numbers), labels)
     if any("errors" in unit for unit in units.values()):
         row["errors"] = int(sum(unit["errors"] for unit in units.values()))
     return row
@@ -125,7 +123,7 @@ def paired_tests(
     pairs: Iterable[tuple[str, str]],
     metrics: Sequence[str],
     seed: int = 0,
-    groups: Groups = None,
+    groups: Mapping[Any, Hashable] = {},
 ) -> list[dict[str, Any]]:
     """Return for each of ``pairs`` (a, b) and each metric a test of b against a.
 
@@ -138,7 +136,7 @@ def paired_tests(
         shared = sorted(u for u in ours if metric in ours[u] and metric in theirs.get(u, {}))
         if shared:
             pair = ([ours[u][metric] for u in shared], [theirs[u][metric] for u in shared])
-            labels = None if groups is None else [groups.get(unit, unit) for unit in shared]
+            labels = [groups.get(unit, unit) for unit in shared]
             tests.append({"a": a, "b": b, "metric": metric, **paired(*pair, seed, labels)})
     return tests
 
