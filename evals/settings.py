@@ -4,11 +4,13 @@ What runs an evaluation is imported when it is needed.
 """
 
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal
 
+from stategate.evals.core.task import run_task
 from stategate.stores.errors import UserError
+from stategate.stores.runs import RunDirectory, provenance, public_config
 from stategate.stores.settings import (
     CommaList,
     JsonFile,
@@ -57,19 +59,14 @@ class Evaluation(Settings):
 
     def run(self) -> dict[str, Any]:
         """Do what the run directory does not hold yet; return the summary."""
-        from stategate.evals.core.task import run_task
-
         return run_task(self.make, self.out, self if isinstance(self, Shared) else None)
 
     def make(self) -> Any:
         """Return the task (of a benchmark its rows)."""
-        module, _, name = self.maker.partition(":")
-        return getattr(import_module(f"stategate.evals.{module}"), name)(self)
+        return resolve_name(f"stategate.evals.{self.maker}")(self)
 
     def args(self) -> dict[str, Any]:
         """Return the settings as ``args.json`` has them, without what is particular to a machine."""
-        from stategate.stores.runs import public_config
-
         plain: dict[str, Any] = public_config(self.model_dump(mode="json"))
         return plain
 
@@ -222,8 +219,6 @@ class Bench(Evaluation):
 
     def run(self) -> dict[str, Any]:
         """Measure every row."""
-        from stategate.stores.runs import RunDirectory, provenance
-
         run = RunDirectory(self.out, {**provenance(), **self.args()})
         with run.alone():
             return run.summarise(list(self.make()), [])

@@ -101,7 +101,7 @@ def run_task(make: Callable[[], Task], out: str, shared: Shared | None = None) -
         remaining = [identity for identity in samples if identity not in done]
         if done and remaining:
             run.note_resumption(args)
-        start = partial(_start, make) if is_shared else partial(_solve_with, task)
+        start = partial(_solver_of, make if is_shared else lambda: task)
         with Progress(total=len(samples), initial=len(done), unit=task.unit) as bar:
             for identity, solved, problem in work(start, remaining, shared):
                 sample = samples[identity]
@@ -123,13 +123,9 @@ def run_task(make: Callable[[], Task], out: str, shared: Shared | None = None) -
         return run.summarise(*task.scorer(rows))
 
 
-def _start(make: Callable[[], Task]) -> Callable[[Identity], Row]:
-    """Make the task; return what solves its samples (in a worker)."""
-    return _solve_with(make())
-
-
-def _solve_with(task: Task) -> Callable[[Identity], Row]:
+def _solver_of(make: Callable[[], Task]) -> Callable[[Identity], Row]:
     """Return what solves a sample; an agent's solver is made when its first sample comes."""
+    task = make()
     samples, solver_of = task.by_identity(), cache(task.solver)
 
     def solve(identity: Identity) -> Row:
