@@ -4,21 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stategate.envs.alfworld import AlfWorld
-    from stategate.envs.webshop import WebShop
-    from stategate.graph import Session, build_graph, load_config
-    from stategate.graph.middleware import ContextMiddleware
-    from stategate.nodes.retrieval.remember import Memory
-
-__all__ = [
-    "AlfWorld",
-    "ContextMiddleware",
-    "Memory",
-    "Session",
-    "WebShop",
-    "build_graph",
-    "load_config",
-]
+    from stategate.envs.alfworld import AlfWorld as AlfWorld
+    from stategate.envs.webshop import WebShop as WebShop
+    from stategate.graph import Session as Session
+    from stategate.graph import build_graph as build_graph
+    from stategate.graph import load_config as load_config
+    from stategate.graph.middleware import ContextMiddleware as ContextMiddleware
+    from stategate.nodes.retrieval.remember import Memory as Memory
 
 _HOMES = {
     "AlfWorld": "envs.alfworld",
@@ -29,6 +21,7 @@ _HOMES = {
     "build_graph": "graph",
     "load_config": "graph",
 }
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:

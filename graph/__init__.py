@@ -1,7 +1,7 @@
 """Assemble an agent from its config and run it (floor 3)."""
 
 from stategate.graph.build import build_graph
-from stategate.graph.config import Config, load_config, presets
-from stategate.graph.session import Session, StepResult
+from stategate.graph.config import load_config
+from stategate.graph.session import Session
 
-__all__ = ["Config", "Session", "StepResult", "build_graph", "load_config", "presets"]
+__all__ = ["Session", "build_graph", "load_config"]
