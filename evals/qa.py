@@ -134,12 +134,10 @@ def _hash(files: Sequence[Path]) -> str:
 
 def qa_task(settings: Qa) -> Task:
     """Return the task: each question asked of each agent of the experiments, on a thread of its own."""
-    experiments, only = settings.experiments, settings.only
+    experiments = settings.experiments
     require_names("experiments", experiments, EXPERIMENTS)
     chosen = load_set(settings.data)
     names = list(dict.fromkeys(name for e in experiments for name in EXPERIMENTS[e]))
-    require_names("agents of these experiments", only or names, names)
-    names = [name for name in names if not only or name in only]
     common = [*NO_MEMORY, f"env.corpus={chosen.corpus}", _EXTRACT, *settings.overrides]
     configs = {n: load_config(settings.config, [*common, *AGENTS[n]]) for n in names}
     args = {
@@ -209,15 +207,15 @@ def summarise(
     questions: Sequence[Row], experiments: Sequence[str], seed: int, names: Sequence[str]
 ) -> Summary:
     """Return a row an experiment and agent, tests against its first agent."""
-    values = units_of(questions, names, "number", METRICS, 0.0)
+    values = units_of(questions, names, "number", METRICS)
     rows: list[Row] = []
     tests: list[Row] = []
     for experiment in experiments:
         head = {"experiment": experiment}
-        agents = [name for name in EXPERIMENTS[experiment] if name in names]
+        agents = EXPERIMENTS[experiment]
         for name in agents:
             row = summary_row(name, values[name], METRICS)
-            seconds = [unit["seconds"] for unit in values[name].values()] or [float("nan")]
+            seconds = [unit["seconds"] for unit in values[name].values()]
             for share in (50, 95):
                 row[f"seconds_p{share}"] = float(np.percentile(seconds, share))
             rows.append({**head, **row})

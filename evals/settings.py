@@ -103,7 +103,6 @@ class Qa(Configured, Shared):
     config: str = option("qa", "A preset or a YAML file.")
     data: str = option("sample", "'sample', or a folder with corpus/ and questions.")
     experiments: CommaList = option(("A", "C"), "A size, C retrieval.")
-    only: CommaList = option((), "Just these agents, comma-separated; all if empty.")
     limit: Limit = None
 
 

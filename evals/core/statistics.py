@@ -99,20 +99,15 @@ def summary_row(
 
 
 def units_of(
-    rows: Sequence[Mapping[str, Any]],
-    agents: Sequence[str],
-    key: str,
-    metrics: Sequence[str],
-    missing: float | None = None,
+    rows: Sequence[Mapping[str, Any]], agents: Sequence[str], key: str, metrics: Sequence[str]
 ) -> dict[str, dict[Any, dict[str, float]]]:
     """Return agent: unit: metric: value. A row is a unit, told from others by its ``key``.
 
-    Where a row has no value, ``missing`` stands for it, if it is one. Errors are counted as well.
+    A unit lacks the metrics that its row has no value of. Errors are counted as well.
     """
     values: dict[str, dict[Any, dict[str, float]]] = {name: {} for name in agents}
     for row in rows:
-        values_of = {m: missing if row.get(m) is None else float(row[m]) for m in metrics}
-        unit = {metric: value for metric, value in values_of.items() if value is not None}
+        unit = {metric: float(row[metric]) for metric in metrics if row.get(metric) is not None}
         unit["errors"] = float(row.get("error") is not None)
         values[row["agent"]][row[key]] = unit
     return values
