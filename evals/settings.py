@@ -208,12 +208,11 @@ class Bench(Evaluation):
 
     examples = (
         "stategate eval bench step --out runs/bench-step",
-        "stategate eval bench bank --bank banks/state --sizes 10000,100000 --out runs/bench-bank",
+        "stategate eval bench bank --sizes 10000,100000 --out runs/bench-bank",
     )
     maker = "bench:bench"
     what: Literal["webshop", "step", "bank"] = argument(...)
     data: str = option("sample", "'sample', or a folder of the shop's data.")
-    bank: str | None = option(None, "A state bank to take vectors from.", metavar="FOLDER")
     sizes: str = option("10000,100000", "Numbers of states.")
 
     def run(self) -> dict[str, Any]:
