@@ -4,7 +4,7 @@ import re
 import tarfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,16 +34,13 @@ _BESIDE = re.compile(r"_(se|low|high)$")
 
 @dataclass(frozen=True)
 class Run:
-    """A run as it lies on the disk; a run that still goes on has no summary yet.
-
-    ``tables`` are the rows of each ``.jsonl`` file by its name, ``pictures`` the image files.
-    """
+    """A run as it lies on the disk; a run that still goes on has no summary yet."""
 
     folder: Path
     args: dict[str, Any]
     summary: dict[str, Any]
-    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    pictures: tuple[Path, ...] = ()
+    episodes: list[dict[str, Any]]
+    pictures: tuple[Path, ...]
 
 
 def find_runs(roots: Iterable[Path]) -> list[Path]:
@@ -66,13 +63,13 @@ def read_run(folder: str | Path) -> Run:
         args = parse_json((path / _ARGS).read_text(encoding="utf-8"))
         ended = (path / _SUMMARY).is_file()
         summary = parse_json((path / _SUMMARY).read_text(encoding="utf-8")) if ended else {}
-        files = [*sorted(path.glob("*.jsonl.gz")), *sorted(path.glob("*.jsonl"))]
+        files = [path / "episodes.jsonl", path / "episodes.jsonl.gz"]
         # Files only: reading a pipe that somebody put there would wait for ever.
-        tables = {file.name.partition(".")[0]: read_rows(file) for file in files if file.is_file()}
+        episodes = [row for file in files if file.is_file() for row in read_rows(file)]
     if not isinstance(args, dict) or not isinstance(summary, dict):
         raise UserError(f"'{folder}' is no run directory: {_ARGS} holds no arguments")
     images = [p for p in sorted(path.glob("*.png")) if p.is_file() and p.stat().st_size <= _PICTURE]
-    return Run(path, args, summary, tables, tuple(images))
+    return Run(path, args, summary, episodes, tuple(images))
 
 
 def outcome_of(row: Mapping[str, Any]) -> Outcome:

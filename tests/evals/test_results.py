@@ -103,17 +103,15 @@ def folder(tmp_path):
     run.mkdir(parents=True)
     args = {"command": "x", "data": {"name": "sample", "sha256": "abc"}, "goals": [0, 1]}
     (run / "args.json").write_text(json.dumps(args))
-    (run / "episodes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    steps = [{"agent": "a", "goal": 0, "step": s, "action": f"click[{s}]"} for s in (1, 0)]
-    (run / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in steps) + '{"to')
+    (run / "episodes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS) + '{"to')
     return run
 
 
 def test_a_run_is_read_and_its_torn_row_is_left_where_it_is(folder):
-    before = (folder / "steps.jsonl").read_bytes()
+    before = (folder / "episodes.jsonl").read_bytes()
     run = read_run(folder)
-    assert [row["agent"] for row in run.tables["episodes"]] == ["a", "a", "b", "b"]
-    assert (folder / "steps.jsonl").read_bytes() == before
+    assert [row["agent"] for row in run.episodes] == ["a", "a", "b", "b"]
+    assert (folder / "episodes.jsonl").read_bytes() == before
     assert find_runs([folder.parents[1]]) == [folder]
 
 

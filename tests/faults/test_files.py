@@ -142,8 +142,7 @@ def test_a_run_directory_with_a_pipe_and_a_huge_picture_opens(tmp_path, monkeypa
     run = tmp_path / "runs" / "r"
     run.mkdir(parents=True)
     (run / "args.json").write_text("{}")
-    (run / "episodes.jsonl").write_text('{"agent": "a", "goal": 1, "reward": 1}\n')
-    os.mkfifo(run / "steps.jsonl")
+    os.mkfifo(run / "episodes.jsonl")
     os.mkfifo(run / "pipe.png")
     (run / "small.png").write_bytes(b"x" * 100)
     with (run / "huge.png").open("wb") as file:
@@ -152,9 +151,9 @@ def test_a_run_directory_with_a_pipe_and_a_huge_picture_opens(tmp_path, monkeypa
     (tmp_path / "runs" / "gone" / "args.json").symlink_to(tmp_path / "nowhere")
     opened = read_run(run)
     assert [picture.name for picture in opened.pictures] == ["small.png"]
-    assert len(opened.tables["episodes"]) == 1
+    assert opened.episodes == []
     assert find_runs([tmp_path / "runs"]) == [run]
-    with gzip.open(run / "turns.jsonl.gz", "wb", 9) as file:
+    with gzip.open(run / "episodes.jsonl.gz", "wb", 9) as file:
         file.write(b"0" * (5 << 20))
     monkeypatch.setattr("stategate.stores.runs._MOST", 4 << 20)
     with pytest.raises(UserError, match="more than 4 MB"):

@@ -84,7 +84,7 @@ class RunsTab(common.Tab):
         if not folder:
             return self.idle()
         run = read_run(bounds.require_place(folder))
-        episodes = [_episode(row) for row in run.tables.get("episodes", ())]
+        episodes = list(map(_episode, run.episodes))
         update: Update = {
             self.panel: gr.update(visible=True),
             self.facts: facts_of(run, _command_of(run)),
