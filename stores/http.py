@@ -6,6 +6,7 @@ A proxy named in the environment must not see what is meant for this machine.
 import ipaddress
 import os
 import re
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from stategate.stores.errors import UserError
@@ -24,16 +25,10 @@ def named_host(header: str) -> str:
 
 def on_loopback(url: str) -> bool:
     """Say whether ``url`` points at this machine."""
-    try:
+    with suppress(ValueError):
         host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    return False
 
 
 def from_environment(url: str) -> str:

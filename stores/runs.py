@@ -109,16 +109,14 @@ class RunDirectory:
     def append(self, name: str, *rows: Mapping[str, object]) -> None:
         """Add rows to ``name``.jsonl and see them to the disk."""
         path = self.folder / f"{name}.jsonl"
-        try:
-            with path.open("a", encoding="utf-8") as lines:
-                lines.write("".join(_line(row) for row in rows))
-                lines.flush()
-                os.fsync(lines.fileno())
-        except OSError as error:
-            raise UserError(
-                f"cannot write '{path}' ({error.strerror}): make room, and the same command goes on "
-                "from here"
-            ) from None
+        fix = "make room, and the same command goes on from here"
+        with (
+            user_error_context(f"cannot write '{path}'", fix, OSError),
+            path.open("a", encoding="utf-8") as lines,
+        ):
+            lines.write("".join(_line(row) for row in rows))
+            lines.flush()
+            os.fsync(lines.fileno())
 
     def summarise(
         self, rows: Sequence[Mapping[str, object]], tests: Sequence[Mapping[str, object]]

@@ -6,6 +6,7 @@ that look fine and mean nothing.
 
 import shutil
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.stores.errors import UserError, describe_error, require_extra, warn_once
+from stategate.stores.errors import UserError, require_extra, user_error_context, warn_once
 from stategate.stores.home import cache, home
 from stategate.stores.sql import damage_of
 
@@ -87,12 +88,10 @@ def _is_own(where: str) -> bool:
 
 def _collection(where: str, name: str) -> Any:
     client = _client(where)
-    try:
+    with _errors(where):
         return client.get_or_create_collection(
             name, configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
         )
-    except Exception as error:  # chromadb raises many kinds
-        raise _unusable(where, error) from error
 
 
 def _forget_clients() -> None:
@@ -110,7 +109,7 @@ def _client(where: str) -> Any:
         from chromadb.config import Settings
 
     settings = Settings(anonymized_telemetry=False)
-    try:
+    with _errors(where):
         if not is_server(where):
             Path(where).mkdir(parents=True, exist_ok=True)
             return chromadb.PersistentClient(where, settings=settings)
@@ -122,12 +121,9 @@ def _client(where: str) -> Any:
             ssl=is_secure,
             settings=settings,
         )
-    except Exception as error:  # chromadb raises many kinds, also plain ValueError
-        raise _unusable(where, error) from error
 
 
-def _unusable(where: str | Path, error: Exception) -> UserError:
-    if isinstance(error, UserError):  # told already
-        return error
-    fix = "start it with `chroma run`" if is_server(str(where)) else "name another folder"
-    return UserError(f"cannot use the vector store at '{where}' ({describe_error(error)}): {fix}")
+def _errors(where: str) -> AbstractContextManager[None]:
+    fix = "start it with `chroma run`" if is_server(where) else "name another folder"
+    # chromadb raises many kinds, also plain ValueError.
+    return user_error_context(f"cannot use the vector store at '{where}'", fix, Exception)
