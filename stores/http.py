@@ -23,6 +23,11 @@ def named_host(header: str) -> str:
     return (match["six"] or match["name"]).lower().rstrip(".") if match else ""
 
 
+def is_web(place: str) -> bool:
+    """Say whether ``place`` is an address on the web, and no file or folder."""
+    return place.lower().startswith(("http://", "https://"))
+
+
 def on_loopback(url: str) -> bool:
     """Say whether ``url`` points at this machine."""
     with suppress(ValueError):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stategate.stores.errors import UserError, require_extra, user_error_context, warn_once
 from stategate.stores.home import cache, home
+from stategate.stores.http import is_web
 from stategate.stores.sql import damage_of
 
 Vector = NDArray[np.float32]
@@ -75,15 +76,10 @@ class Vectors:
         return [(id_, 1 - float(d)) for id_, d in zip(answer["ids"][0], distances, strict=True)]
 
 
-def is_server(where: str) -> bool:
-    """Say whether ``where`` is the URL of a Chroma server, and no folder."""
-    return where.startswith(("http://", "https://"))
-
-
 def _is_own(where: str) -> bool:
     """Say whether a place is a folder that Stategate made, and no server and no user's folder."""
     folder = Path(where).absolute()
-    return not is_server(where) and any(map(folder.is_relative_to, (home(), cache())))
+    return not is_web(where) and any(map(folder.is_relative_to, (home(), cache())))
 
 
 def _collection(where: str, name: str) -> Any:
@@ -110,7 +106,7 @@ def _client(where: str) -> Any:
 
     settings = Settings(anonymized_telemetry=False)
     with _errors(where):
-        if not is_server(where):
+        if not is_web(where):
             Path(where).mkdir(parents=True, exist_ok=True)
             return chromadb.PersistentClient(where, settings=settings)
         parts = urlsplit(where)
@@ -124,6 +120,6 @@ def _client(where: str) -> Any:
 
 
 def _errors(where: str) -> AbstractContextManager[None]:
-    fix = "start it with `chroma run`" if is_server(where) else "name another folder"
+    fix = "start it with `chroma run`" if is_web(where) else "name another folder"
     # chromadb raises many kinds, also plain ValueError.
     return user_error_context(f"cannot use the vector store at '{where}'", fix, Exception)
