@@ -35,7 +35,6 @@ class Known:
     """A fact as the index keeps it; what is asked of all at once is in columns."""
 
     id: int
-    text: str
     speaker: str
     at: float
     passages: tuple[str, ...] = ()
@@ -84,7 +83,7 @@ class UserIndex:
         named = spans(text[:_READ], row.at)
         times = (named[0].start, named[0].end) if named else (0.0, 0.0)
         parts = tuple(passages(text)) or (text,)
-        self.known.append(Known(row.id, text, row.speaker, row.at, parts))
+        self.known.append(Known(row.id, row.speaker, row.at, parts))
         self.place[row.id] = place
         name = row.thread_id or f"\0{row.id}"  # what was said in no conversation has no neighbours
         before = self._last.get(name, -1)
