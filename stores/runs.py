@@ -67,15 +67,13 @@ class RunDirectory:
         name = hashlib.sha256(str(self.folder.resolve()).encode("utf-8", "replace")).hexdigest()
         lock = FileLock(Path(tempfile.gettempdir()) / f"stategate-{this_user()}-{name[:24]}.lock")
         try:
-            lock.acquire(timeout=0)
+            held = lock.acquire(timeout=0)
         except Timeout:
             raise UserError(
                 f"another process writes the run '{self.folder}': wait for it, or name another folder"
             ) from None
-        try:
+        with held:
             yield
-        finally:
-            lock.release()
 
     def note_resumption(self, args: Mapping[str, object]) -> None:
         """Write to ``args.json`` under which commit and packages rows are added, if they changed."""

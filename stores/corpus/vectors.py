@@ -51,11 +51,9 @@ class Vectors:
         return set(self._collection.get(include=[])["ids"])
 
     def put(self, ids: Sequence[str], vectors: Vector) -> None:
-        """Add or replace rows; ``vectors`` has shape (len(ids), dimension)."""
-        for start in range(0, len(ids), _BLOCK):
-            part = slice(start, start + _BLOCK)
-            rows = np.asarray(vectors[part], dtype=np.float32)
-            self._collection.upsert(ids=list(ids[part]), embeddings=rows)
+        """Add or replace rows, 2,000 at most; ``vectors`` has shape (len(ids), dimension)."""
+        rows = np.asarray(vectors, dtype=np.float32)
+        self._collection.upsert(ids=list(ids), embeddings=rows)
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove rows; unknown ids are ignored."""

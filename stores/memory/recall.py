@@ -111,15 +111,16 @@ def recalled(
     """Return the best facts and the candidates behind them, best first."""
     if not len(index):
         return [], []
-    ranking = _judged(_ranking(index, asked), index, asked)
+    ranking = _ranking(index, asked)
+    chances = _judged(ranking, index, asked)
     ids = [index.known[place].id for place in ranking.pool]
     facts = {index.place[fact.id]: fact for fact in read_facts(db, tables.facts.c.id.in_(ids))}
     chooser = _Chooser(asked, limits, index)
     best, candidates = [], []
     # Without what another process has forgotten meanwhile.
     ranked = _current_first([place for place in ranking.pool if place in facts], index, facts)
-    for place in _trusted_first(ranked, facts, ranking.chances):
-        fact, chance = facts[place], ranking.chances[place]
+    for place in _trusted_first(ranked, facts, chances):
+        fact, chance = facts[place], chances[place]
         passage = index.best_passage(place, asked.words, asked.vector, asked.embedder)
         reason = chooser.refusal(fact, passage, chance)
         if not reason:
@@ -185,16 +186,15 @@ def _ranking(index: UserIndex, asked: Asked) -> _Ranking:
     return _Ranking(parts, total, whole if asked.vector is None else meaning, pool, chances)
 
 
-def _judged(ranking: _Ranking, index: UserIndex, asked: Asked) -> _Ranking:
-    """Return the ranking with the judge's probabilities, if there is a judge and a question."""
+def _judged(ranking: _Ranking, index: UserIndex, asked: Asked) -> Mapping[int, float]:
+    """Return the chances by the judge, those of the ranking without a judge or a question."""
     if asked.judge is None or len(asked.words.split()) <= _KEYWORDS:
-        return ranking
+        return ranking.chances
     best = ranking.pool[:_JUDGED]
     chances = asked.judge(asked.words, [_passage(index, place, asked) for place in best])
     judged = {place: round(chance, 4) for place, chance in zip(best, chances, strict=True)}
     least = min(judged.values(), default=1.0)
-    others = {place: min(ranking.chances[place], least) for place in ranking.pool[_JUDGED:]}
-    return replace(ranking, chances={**judged, **others})
+    return judged | {p: min(ranking.chances[p], least) for p in ranking.pool[_JUDGED:]}
 
 
 def _passage(index: UserIndex, place: int, asked: Asked) -> str:
