@@ -43,9 +43,6 @@ class Vectors:
             _forget_clients()
             self._collection = _collection(str(where), name)
 
-    def __len__(self) -> int:
-        return int(self._collection.count())
-
     def ids(self) -> set[str]:
         """Return the ids of all rows."""
         return set(self._collection.get(include=[])["ids"])
@@ -62,12 +59,11 @@ class Vectors:
 
     def search(self, vector: Vector, k: int) -> list[tuple[str, float]]:
         """Return up to ``k`` (id, cosine), best first."""
-        size = len(self)
-        if k <= 0 or not size:
+        if k <= 0:
             return []
         answer = self._collection.query(
             query_embeddings=[np.asarray(vector, dtype=np.float32)],
-            n_results=min(k, size),
+            n_results=k,
             include=["distances"],
         )
         distances = (answer["distances"] or [[]])[0]

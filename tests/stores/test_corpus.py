@@ -245,7 +245,8 @@ def check_search(vectors):
     assert best[0] == "a"
     assert best[1] > second[1]
     vectors.remove(["a", "unknown"])
-    assert len(vectors) == 3
+    assert vectors.ids() == {"b", "c", "d"}
+    assert len(vectors.search(ROWS[1], 9)) == 3
 
 
 def test_a_folder_keeps_what_was_put(tmp_path):
