@@ -30,12 +30,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stategate.stores.errors import (
-    UserError,
-    error_with_type,
-    require_extra,
-    user_error_context,
-)
+from stategate.stores.errors import UserError, error_with_type, require_extra, user_error_context
 
 if TYPE_CHECKING:
     from stategate.stores.settings import Shared

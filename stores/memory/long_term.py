@@ -17,13 +17,7 @@ from stategate.language.utterance import content_of, read_utterance
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.stores.memory import schema as tables
-from stategate.stores.memory.facts import (
-    Erased,
-    end_fact,
-    erase_facts,
-    read_facts,
-    write_turn,
-)
+from stategate.stores.memory.facts import Erased, end_fact, erase_facts, read_facts, write_turn
 from stategate.stores.memory.index import UserIndex
 from stategate.stores.memory.recall import Asked, Limits, corrected_fact, matching_facts, recalled
 from stategate.stores.memory.records import TRUSTED, Candidate, Fact, Turn, Written
