@@ -43,12 +43,12 @@ _BLOCK = 64  # texts computed between two writes, so that a killed run keeps nea
 class EmbeddingCache:
     """Embeddings by embedder and text. Safe for threads and for processes."""
 
-    def __init__(self, path: Path | None = None) -> None:
-        """Open ``path``, by default the file in the cache folder. Raises ``UserError``."""
-        self.path = path or cache() / "embeddings.sqlite"
+    def __init__(self, path: Path) -> None:
+        """Open the file ``path``, made if missing. Raises ``UserError``."""
+        self.path = path
         self._memory: dict[tuple[str, bytes], Vector] = {}
         self._lock = threading.RLock()
-        self._db = Database(self.path, _CACHE)
+        self._db = Database(path, _CACHE)
 
     def get(self, embedder: str, texts: Sequence[str], dimension: int = 0) -> dict[str, Vector]:
         """Return the known vectors among ``texts``, by text.
@@ -56,12 +56,10 @@ class EmbeddingCache:
         One that is damaged, or not of ``dimension`` numbers, is dropped: it is computed again.
         """
         keys = {key_of(text): text for text in texts}
-        vectors: dict[str, Vector] = {}
         own = _embeddings.c.embedder == embedder
         with self._lock:
-            for key, text in keys.items():
-                if (embedder, key) in self._memory:
-                    vectors[text] = self._memory[embedder, key]
+            known = (key for key in keys if (embedder, key) in self._memory)
+            vectors = {keys[key]: self._memory[embedder, key] for key in known}
             missing = [key for key, text in keys.items() if text not in vectors]
             for start in range(0, len(missing), _MOST_PARAMETERS):
                 part = missing[start : start + _MOST_PARAMETERS]
@@ -169,9 +167,7 @@ def key_of(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-@lru_cache(maxsize=8)
-def _open(path: Path) -> EmbeddingCache:
-    return EmbeddingCache(path)
+_open = lru_cache(maxsize=8)(EmbeddingCache)
 
 
 def embedding_cache() -> EmbeddingCache:

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from stategate.stores.errors import UserError
+from stategate.stores.errors import user_error_context
 
 
 @contextmanager
@@ -28,14 +28,12 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     target = Path(path).expanduser()
     partial = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.part")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        yield partial
-        if partial.is_dir() and target.is_dir():
-            shutil.rmtree(target)
-        partial.replace(target)
-    except OSError as error:
-        reason = error.strerror or error
-        raise UserError(f"cannot write '{path}' ({reason}): name another file") from None
+        with user_error_context(f"cannot write '{path}'", "name another file", OSError):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            yield partial
+            if partial.is_dir() and target.is_dir():
+                shutil.rmtree(target)
+            partial.replace(target)
     finally:
         with suppress(OSError):
             shutil.rmtree(partial) if partial.is_dir() else partial.unlink()

@@ -6,6 +6,7 @@ A proxy named in the environment must not see what is meant for this machine.
 import ipaddress
 import os
 import re
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from stategate.stores.errors import UserError
@@ -22,18 +23,17 @@ def named_host(header: str) -> str:
     return (match["six"] or match["name"]).lower().rstrip(".") if match else ""
 
 
+def is_web(place: str) -> bool:
+    """Say whether ``place`` is an address on the web, and no file or folder."""
+    return place.lower().startswith(("http://", "https://"))
+
+
 def on_loopback(url: str) -> bool:
     """Say whether ``url`` points at this machine."""
-    try:
+    with suppress(ValueError):
         host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    return False
 
 
 def from_environment(url: str) -> str:

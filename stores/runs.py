@@ -67,15 +67,13 @@ class RunDirectory:
         name = hashlib.sha256(str(self.folder.resolve()).encode("utf-8", "replace")).hexdigest()
         lock = FileLock(Path(tempfile.gettempdir()) / f"stategate-{this_user()}-{name[:24]}.lock")
         try:
-            lock.acquire(timeout=0)
+            held = lock.acquire(timeout=0)
         except Timeout:
             raise UserError(
                 f"another process writes the run '{self.folder}': wait for it, or name another folder"
             ) from None
-        try:
+        with held:
             yield
-        finally:
-            lock.release()
 
     def note_resumption(self, args: Mapping[str, object]) -> None:
         """Write to ``args.json`` under which commit and packages rows are added, if they changed."""
@@ -109,16 +107,14 @@ class RunDirectory:
     def append(self, name: str, *rows: Mapping[str, object]) -> None:
         """Add rows to ``name``.jsonl and see them to the disk."""
         path = self.folder / f"{name}.jsonl"
-        try:
-            with path.open("a", encoding="utf-8") as lines:
-                lines.write("".join(_line(row) for row in rows))
-                lines.flush()
-                os.fsync(lines.fileno())
-        except OSError as error:
-            raise UserError(
-                f"cannot write '{path}' ({error.strerror}): make room, and the same command goes on "
-                "from here"
-            ) from None
+        fix = "make room, and the same command goes on from here"
+        with (
+            user_error_context(f"cannot write '{path}'", fix, OSError),
+            path.open("a", encoding="utf-8") as lines,
+        ):
+            lines.write("".join(_line(row) for row in rows))
+            lines.flush()
+            os.fsync(lines.fileno())
 
     def summarise(
         self, rows: Sequence[Mapping[str, object]], tests: Sequence[Mapping[str, object]]

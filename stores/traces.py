@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from stategate.stores.errors import UserError, error_with_type
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
 
 #: A note is what a page said of what is asked; recent events hold it, traces do not.
@@ -74,18 +74,16 @@ class Trajectory:
 def read_trajectories(path: str | Path) -> list[Trajectory]:
     """Read an export. Raises ``UserError`` naming the file, and the line if that is the trouble."""
     trajectories: list[Trajectory] = []
-    try:
-        with Path(path).open(encoding="utf-8", newline="\n") as file:
-            for line in file:
+    fix = "record some with `stategate data trajectories`"
+    with (
+        user_error_context(f"cannot read trajectories '{path}'", fix, (OSError, UnicodeError)),
+        Path(path).open(encoding="utf-8", newline="\n") as file,
+    ):
+        for line in file:
+            with user_error_context(
+                f"'{path}': episode {len(trajectories) + 1} is no exported one"
+            ):
                 trajectories += [_read(parse_json(line))] if line.strip() else []
-    except OSError as error:
-        raise UserError(
-            f"cannot read trajectories '{path}' ({error.strerror}): record some with"
-            " `stategate data trajectories`"
-        ) from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = f"episode {len(trajectories) + 1} is no exported one ({error_with_type(error)})"
-        raise UserError(f"'{path}': {problem}") from None
     if not trajectories:
         raise UserError(f"'{path}' holds no episodes")
     return trajectories

@@ -30,13 +30,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stategate.stores.errors import (
-    UserError,
-    describe_error,
-    error_with_type,
-    require_extra,
-    user_error_context,
-)
+from stategate.stores.errors import UserError, error_with_type, require_extra, user_error_context
 
 if TYPE_CHECKING:
     from stategate.stores.settings import Shared
@@ -296,15 +290,12 @@ def _on_ray(address: str, start: bytes) -> "_Hire":
         import ray
     if not ray.is_initialized():
         host, colon, port = address.removeprefix("ray://").rpartition(":")
-        try:
+        kinds = (OSError, ValueError, RuntimeError)
+        fix = "start one with `ray start --head`"
+        with user_error_context(f"no Ray cluster at '{address}'", fix, kinds):
             if colon and port.isdigit():  # Ray itself tries a dead address for minutes
                 socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise UserError(
-                f"no Ray cluster at '{address}' ({describe_error(error)}): "
-                "start one with `ray start --head`"
-            ) from None
     hired = ray.remote(
         num_cpus=1,
         max_restarts=0,

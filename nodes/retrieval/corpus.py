@@ -20,10 +20,11 @@ from stategate.envs.qa.world import HOW_TO_ANSWER
 from stategate.nodes.protocols import Embedder, Vector
 from stategate.nodes.retrieval.ranking import fuse_places, reciprocal_ranks
 from stategate.stores.corpus.chunking import Chunking, Passage
-from stategate.stores.corpus.corpus import Corpus, prepare, prepared_key, titled
+from stategate.stores.corpus.corpus import Corpus, prepare, titled
 from stategate.stores.corpus.lexical import Lexical
 from stategate.stores.corpus.lexical import words as stems
-from stategate.stores.corpus.vectors import Vectors, is_server
+from stategate.stores.corpus.vectors import Vectors
+from stategate.stores.http import is_web
 from stategate.stores.progress import Progress
 
 Retrieval = Literal["hybrid", "rrf", "dense"]
@@ -133,7 +134,7 @@ class CorpusIndex(TextIndex):
         self.chunking = chunking
         slug = re.sub(r"[^a-zA-Z0-9]+", "-", embedder.name).strip("-")[:60]
         digest = hashlib.sha256(corpus.identity.encode("utf-8", "surrogatepass")).hexdigest()
-        tag = digest[:8] if is_server(where) else ""
+        tag = digest[:8] if is_web(where) else ""
         name = "-".join(part for part in (corpus.title, tag, str(chunking), slug) if part)
         self._vectors = Vectors(where, name)
         self._lock = threading.RLock()
@@ -152,8 +153,7 @@ class CorpusIndex(TextIndex):
             if fingerprint == self._fingerprint:
                 return
             with FileLock(str(self.corpus.folder / "index.lock")):
-                key = prepared_key(self.corpus, self.chunking)
-                self.passages, self._lexical = prepare(self.corpus, self.chunking, key)
+                self.passages, self._lexical = prepare(self.corpus, self.chunking)
                 self._place = {passage.id: i for i, passage in enumerate(self.passages)}
                 self._fill(self._lazy_from)
             self._fingerprint = fingerprint

@@ -24,7 +24,7 @@ from stategate.stores.assets.downloads import (
     fetch_wheel,
     sha256,
 )
-from stategate.stores.errors import UserError
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json, write_json
 from stategate.stores.home import cache
 from stategate.stores.progress import Progress
@@ -166,17 +166,13 @@ def asset_path(name: str) -> Path:
         raise UserError(f"unknown asset {name!r}: known are {', '.join(ASSETS)}")
     asset = ASSETS[name]
     root = asset.folder.parent
-    try:
+    fix = "set STATEGATE_HOME to a writable folder with room"
+    with user_error_context(f"cannot keep asset {name} in {root}", fix, OSError):
         root.mkdir(parents=True, exist_ok=True)
         if not asset.is_verified:
             with FileLock(asset.sibling(".lock")):
                 if not asset.is_verified:  # another process may have done it meanwhile
                     _check_or_fetch(asset)
-    except OSError as error:
-        raise UserError(
-            f"cannot keep asset {name} in {root} ({error.strerror or error}): "
-            "set STATEGATE_HOME to a writable folder with room"
-        ) from error
     return asset.path
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stategate.stores.errors import UserError, describe_error, require_extra, user_error_context
+from stategate.stores.errors import UserError, require_extra, user_error_context
 from stategate.stores.files import parse_json, write_bytes, write_json
 from stategate.stores.home import home
 
@@ -125,11 +125,9 @@ def load_trained(
     for fact, (expected, fix) in checks.items():
         require_match(name, meta, fact, expected, fix)
     network = make(**meta["architecture"])
-    try:
+    what = f"checkpoint '{name}' does not fit its architecture"
+    with user_error_context(what, kinds=RuntimeError):
         network.load_state_dict(tensors)
-    except RuntimeError as error:
-        problem = f"does not fit its architecture ({describe_error(error)})"
-        raise UserError(f"checkpoint '{name}' {problem}") from None
     return network.eval(), meta
 
 

@@ -206,19 +206,19 @@ def open_corpus(name: str) -> Corpus:
     return Corpus(name)
 
 
-def prepared_key(corpus: Corpus, chunking: Chunking) -> str:
+def _prepared_key(corpus: Corpus, chunking: Chunking) -> str:
     """Return a hash of the corpus's state, the chunking and what cuts and indexes (64 hex digits)."""
     parts = [_FORMAT, str(chunking), corpus.fingerprint(), *(f"{m} {version(m)}" for m in _MAKERS)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage], Lexical]:
-    """Return the passages and their index under ``key``: read if they are kept, else made and kept.
+def prepare(corpus: Corpus, chunking: Chunking) -> tuple[list[Passage], Lexical]:
+    """Return the passages and their index: read if they are kept, else made and kept.
 
     One at a time for a corpus (hold its lock). Files that are damaged are made anew; where they
     cannot be written (a full or read-only disk), they are made each time.
     """
-    folder = corpus.folder / "prepared"
+    folder, key = corpus.folder / "prepared", _prepared_key(corpus, chunking)
     place = folder / f"{chunking}-{key[:16]}"
     try:
         lines = (place / _PASSAGES).read_text(encoding="utf-8").splitlines()
@@ -230,7 +230,7 @@ def prepare(corpus: Corpus, chunking: Chunking, key: str) -> tuple[list[Passage]
         pass
     passages = corpus.passages(chunking)
     lexical = Lexical([titled(passage) for passage in passages])
-    if prepared_key(corpus, chunking) != key:  # changed while it was cut
+    if _prepared_key(corpus, chunking) != key:  # changed while it was cut
         return passages, lexical
     try:
         with atomic_path(place) as partial:

@@ -176,11 +176,6 @@ def _json(content: str) -> tuple[str, str]:
 # Pages from the web --------------------------------------------------------------------------------
 
 
-def is_web(name: str) -> bool:
-    """Say whether ``name`` is a URL, and no folder."""
-    return name.lower().startswith(("http://", "https://"))
-
-
 def read_web(url: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:
     """Return the document at a URL.
 

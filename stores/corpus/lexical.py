@@ -17,6 +17,7 @@ from stategate.stores.progress import Progress
 
 Tokenise = Callable[[str], list[str]]
 _B = 0.75  # how much a long text is discounted
+_GROWING_K1 = 1.5  # how much a word counts that a text says again
 
 
 class Lexical:
@@ -80,8 +81,7 @@ class Lexical:
 class GrowingLexical:
     """The same BM25 over texts that are added one by one: nothing is indexed again."""
 
-    def __init__(self, k1: float) -> None:
-        self._k1 = k1
+    def __init__(self) -> None:
         self._places: dict[str, array[int]] = {}
         self._counts: dict[str, array[int]] = {}
         self._lengths = array("i")
@@ -107,7 +107,7 @@ class GrowingLexical:
             return total
         mean = self._total / size
         lengths = np.array(self._lengths, dtype=float)  # a copy: arrays must be free to grow
-        norm = self._k1 * (1 - _B + _B * lengths / mean)
+        norm = _GROWING_K1 * (1 - _B + _B * lengths / mean)
         for token in set(words(query)) & self._places.keys():
             places = np.array(self._places[token])
             counts = np.array(self._counts[token], dtype=float)

@@ -6,6 +6,7 @@ that look fine and mean nothing.
 
 import shutil
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.stores.errors import UserError, describe_error, require_extra, warn_once
+from stategate.stores.errors import UserError, require_extra, user_error_context, warn_once
 from stategate.stores.home import cache, home
+from stategate.stores.http import is_web
 from stategate.stores.sql import damage_of
 
 Vector = NDArray[np.float32]
@@ -41,19 +43,14 @@ class Vectors:
             _forget_clients()
             self._collection = _collection(str(where), name)
 
-    def __len__(self) -> int:
-        return int(self._collection.count())
-
     def ids(self) -> set[str]:
         """Return the ids of all rows."""
         return set(self._collection.get(include=[])["ids"])
 
     def put(self, ids: Sequence[str], vectors: Vector) -> None:
-        """Add or replace rows; ``vectors`` has shape (len(ids), dimension)."""
-        for start in range(0, len(ids), _BLOCK):
-            part = slice(start, start + _BLOCK)
-            rows = np.asarray(vectors[part], dtype=np.float32)
-            self._collection.upsert(ids=list(ids[part]), embeddings=rows)
+        """Add or replace rows, 2,000 at most; ``vectors`` has shape (len(ids), dimension)."""
+        rows = np.asarray(vectors, dtype=np.float32)
+        self._collection.upsert(ids=list(ids), embeddings=rows)
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove rows; unknown ids are ignored."""
@@ -62,37 +59,29 @@ class Vectors:
 
     def search(self, vector: Vector, k: int) -> list[tuple[str, float]]:
         """Return up to ``k`` (id, cosine), best first."""
-        size = len(self)
-        if k <= 0 or not size:
+        if k <= 0:
             return []
         answer = self._collection.query(
             query_embeddings=[np.asarray(vector, dtype=np.float32)],
-            n_results=min(k, size),
+            n_results=k,
             include=["distances"],
         )
         distances = (answer["distances"] or [[]])[0]
         return [(id_, 1 - float(d)) for id_, d in zip(answer["ids"][0], distances, strict=True)]
 
 
-def is_server(where: str) -> bool:
-    """Say whether ``where`` is the URL of a Chroma server, and no folder."""
-    return where.startswith(("http://", "https://"))
-
-
 def _is_own(where: str) -> bool:
     """Say whether a place is a folder that Stategate made, and no server and no user's folder."""
     folder = Path(where).absolute()
-    return not is_server(where) and any(map(folder.is_relative_to, (home(), cache())))
+    return not is_web(where) and any(map(folder.is_relative_to, (home(), cache())))
 
 
 def _collection(where: str, name: str) -> Any:
     client = _client(where)
-    try:
+    with _errors(where):
         return client.get_or_create_collection(
             name, configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
         )
-    except Exception as error:  # chromadb raises many kinds
-        raise _unusable(where, error) from error
 
 
 def _forget_clients() -> None:
@@ -110,8 +99,8 @@ def _client(where: str) -> Any:
         from chromadb.config import Settings
 
     settings = Settings(anonymized_telemetry=False)
-    try:
-        if not is_server(where):
+    with _errors(where):
+        if not is_web(where):
             Path(where).mkdir(parents=True, exist_ok=True)
             return chromadb.PersistentClient(where, settings=settings)
         parts = urlsplit(where)
@@ -122,12 +111,9 @@ def _client(where: str) -> Any:
             ssl=is_secure,
             settings=settings,
         )
-    except Exception as error:  # chromadb raises many kinds, also plain ValueError
-        raise _unusable(where, error) from error
 
 
-def _unusable(where: str | Path, error: Exception) -> UserError:
-    if isinstance(error, UserError):  # told already
-        return error
-    fix = "start it with `chroma run`" if is_server(str(where)) else "name another folder"
-    return UserError(f"cannot use the vector store at '{where}' ({describe_error(error)}): {fix}")
+def _errors(where: str) -> AbstractContextManager[None]:
+    fix = "start it with `chroma run`" if is_web(where) else "name another folder"
+    # chromadb raises many kinds, also plain ValueError.
+    return user_error_context(f"cannot use the vector store at '{where}'", fix, Exception)

@@ -16,7 +16,7 @@ from stategate.language.utterance import is_same_wish
 from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.home import thread_of
 from stategate.stores.memory import schema as tables
-from stategate.stores.memory.records import TRUSTED, Fact, Statement, Turn, Written, trust_of
+from stategate.stores.memory.records import TRUSTED, Fact, Turn, Written, trust_of
 from stategate.stores.memory.schema import among
 
 Row = Mapping[str, Any]
@@ -44,21 +44,16 @@ def write_turn(
         "dimension": len(turn.vector),
     }
     fact = db.scalar(tables.facts.insert().values(**row).returning(f.id))
-    new = [_write_statement(db, user, fact, one, now, row["trust"]) for one in turn.statements]
-    pairs = [_in_order(one, other) for one in new for other in _statements_of(db, near)]
+    own = {"user": user, "fact_id": fact, "at": now}
+    if turn.statements:
+        db.execute(tables.statements.insert(), [{**own, **vars(one)} for one in turn.statements])
+    new, others = _statements_of(db, [fact]), _statements_of(db, near)
+    pairs = [_in_order(one, other) for one in new for other in others]
     found = {(one["id"], two["fact_id"]): (one, two) for one, two in _ending(pairs)}
     for earlier, later in found.values():
         end_statement(db, user, earlier, later["fact_id"], max(later["since"], earlier["since"]))
     closed = [earlier["fact_id"] for earlier, _ in found.values() if earlier["fact_id"] != fact]
     return Written("stored", fact, "", tuple(dict.fromkeys(closed)))
-
-
-def _write_statement(
-    db: sa.Connection, user: str, fact: int, one: Statement, now: float, trust: float
-) -> Row:
-    row = {"user": user, "fact_id": fact, "at": now, **vars(one)}
-    number = db.scalar(tables.statements.insert().values(**row).returning(tables.statements.c.id))
-    return {**row, "id": number, "trust": trust}
 
 
 def _statements_of(db: sa.Connection, ids: Sequence[int]) -> list[Row]:

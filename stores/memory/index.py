@@ -23,7 +23,6 @@ from stategate.stores.memory.records import Turn, Vector
 from stategate.stores.memory.statements import content_share
 
 Scores = NDArray[np.float64]
-_K1 = 1.5
 #: When it was said; the first time that it names, from and to (0: none); how much it says of its own
 #: (0 to 1); the places of its neighbours in the conversation (-1: none); who and where, by number.
 _COLUMNS = ("at", "start", "end", "content", "before", "after", "speaker", "thread")
@@ -35,7 +34,6 @@ class Known:
     """A fact as the index keeps it; what is asked of all at once is in columns."""
 
     id: int
-    text: str
     speaker: str
     at: float
     passages: tuple[str, ...] = ()
@@ -54,8 +52,8 @@ class UserIndex:
         self.threads: dict[str, int] = {}
         self._columns: dict[str, array[float]] = {name: array("d") for name in _COLUMNS}
         self._last: dict[str, int] = {}
-        self._lexical = GrowingLexical(k1=_K1)
-        self._by_passage = GrowingLexical(k1=_K1)
+        self._lexical = GrowingLexical()
+        self._by_passage = GrowingLexical()
         self._first_passage = array("q")  # of each fact
         #: By embedder and width: the vectors of each place, and all in one matrix while none is new.
         self._rows: dict[tuple[str, int], dict[int, Vector]] = {}
@@ -84,7 +82,7 @@ class UserIndex:
         named = spans(text[:_READ], row.at)
         times = (named[0].start, named[0].end) if named else (0.0, 0.0)
         parts = tuple(passages(text)) or (text,)
-        self.known.append(Known(row.id, text, row.speaker, row.at, parts))
+        self.known.append(Known(row.id, row.speaker, row.at, parts))
         self.place[row.id] = place
         name = row.thread_id or f"\0{row.id}"  # what was said in no conversation has no neighbours
         before = self._last.get(name, -1)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -18,13 +17,7 @@ from stategate.language.utterance import content_of, read_utterance
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.stores.memory import schema as tables
-from stategate.stores.memory.facts import (
-    Erased,
-    end_fact,
-    erase_facts,
-    read_facts,
-    write_turn,
-)
+from stategate.stores.memory.facts import Erased, end_fact, erase_facts, read_facts, write_turn
 from stategate.stores.memory.index import UserIndex
 from stategate.stores.memory.recall import Asked, Limits, corrected_fact, matching_facts, recalled
 from stategate.stores.memory.records import TRUSTED, Candidate, Fact, Turn, Written
@@ -121,14 +114,13 @@ class LongTerm:
 
     def threads(self) -> set[str]:
         """Return every thread, of any user, of which something is remembered."""
-        with self.db.read() as db:
-            return set(db.scalars(sa.select(tables.facts.c.thread_id).distinct()))
+        rows = self.db.rows(sa.select(tables.facts.c.thread_id).distinct())
+        return {row.thread_id for row in rows}
 
     def users(self) -> list[str]:
         """Return every user of whom facts are remembered."""
-        f = tables.facts.c
-        with self.db.read() as db:
-            return list(db.scalars(sa.select(f.user).distinct().order_by(f.user)))
+        column = tables.facts.c.user
+        return [row.user for row in self.db.rows(sa.select(column).distinct().order_by(column))]
 
     def erase(
         self,
@@ -168,9 +160,7 @@ class LongTerm:
 
 def open_long_term(url: str | None = None) -> LongTerm:
     """Return the memory at ``url``, a file name or nothing for this machine's own; opened once."""
-    if url is None:
-        return _opened(str(home() / "long_term.sqlite"))
-    return _opened(url if "://" in url else str(Path(url).expanduser()))
+    return _opened(url or str(home() / "long_term.sqlite"))
 
 
 @lru_cache(maxsize=16)

@@ -19,7 +19,7 @@ from stategate.language.dates import Span, spans
 from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import read_facts
-from stategate.stores.memory.index import Known, Scores, UserIndex
+from stategate.stores.memory.index import Scores, UserIndex
 from stategate.stores.memory.records import TRUSTED, Candidate, Fact, TextEmbedder, Vector
 from stategate.stores.tokens import count_tokens
 
@@ -111,23 +111,24 @@ def recalled(
     """Return the best facts and the candidates behind them, best first."""
     if not len(index):
         return [], []
-    ranking = _judged(_ranking(index, asked), index, asked)
+    ranking = _ranking(index, asked)
+    chances = _judged(ranking, index, asked)
     ids = [index.known[place].id for place in ranking.pool]
-    facts = {fact.id: fact for fact in read_facts(db, tables.facts.c.id.in_(ids))}
+    facts = {index.place[fact.id]: fact for fact in read_facts(db, tables.facts.c.id.in_(ids))}
     chooser = _Chooser(asked, limits, index)
     best, candidates = [], []
-    for place in _trusted_first(_current_first(ranking.pool, index, facts), index, facts, ranking):
-        known, chance = index.known[place], ranking.chances[place]
-        if known.id not in facts:
-            continue
+    # Without what another process has forgotten meanwhile.
+    ranked = _current_first([place for place in ranking.pool if place in facts], index, facts)
+    for place in _trusted_first(ranked, facts, chances):
+        fact, chance = facts[place], chances[place]
         passage = index.best_passage(place, asked.words, asked.vector, asked.embedder)
-        reason = chooser.refusal(known, facts[known.id], passage, chance)
+        reason = chooser.refusal(fact, passage, chance)
         if not reason:
             near = float(max(ranking.nearness[place], 0.0))
-            best.append(replace(facts[known.id], score=near, support=chance, passage=passage))
+            best.append(replace(fact, score=near, support=chance, passage=passage))
         by_signal = {name: round(float(row[place]), 4) for name, row in ranking.signals.items()}
         score = float(ranking.total[place])
-        candidates.append(Candidate(known.id, known.text, score, by_signal, reason, chance))
+        candidates.append(Candidate(fact.id, fact.text, score, by_signal, reason, chance))
     return best, candidates
 
 
@@ -185,16 +186,15 @@ def _ranking(index: UserIndex, asked: Asked) -> _Ranking:
     return _Ranking(parts, total, whole if asked.vector is None else meaning, pool, chances)
 
 
-def _judged(ranking: _Ranking, index: UserIndex, asked: Asked) -> _Ranking:
-    """Return the ranking with the judge's probabilities, if there is a judge and a question."""
+def _judged(ranking: _Ranking, index: UserIndex, asked: Asked) -> Mapping[int, float]:
+    """Return the chances by the judge, those of the ranking without a judge or a question."""
     if asked.judge is None or len(asked.words.split()) <= _KEYWORDS:
-        return ranking
+        return ranking.chances
     best = ranking.pool[:_JUDGED]
     chances = asked.judge(asked.words, [_passage(index, place, asked) for place in best])
     judged = {place: round(chance, 4) for place, chance in zip(best, chances, strict=True)}
     least = min(judged.values(), default=1.0)
-    others = {place: min(ranking.chances[place], least) for place in ranking.pool[_JUDGED:]}
-    return replace(ranking, chances={**judged, **others})
+    return judged | {p: min(ranking.chances[p], least) for p in ranking.pool[_JUDGED:]}
 
 
 def _passage(index: UserIndex, place: int, asked: Asked) -> str:
@@ -217,18 +217,18 @@ class _Chooser:
         self._seen: set[str] = set()
         self._tokens = 0
 
-    def refusal(self, known: Known, fact: Fact, passage: str, chance: float) -> str:
+    def refusal(self, fact: Fact, passage: str, chance: float) -> str:
         """Return why the fact is left out, or take it, shown as ``passage``, and return ""."""
         limits, as_of = self._limits, self._asked.as_of
         if fact.trust < limits.min_trust:
             return f"trust: {fact.trust:.1f}, at least {limits.min_trust:.1f} is wanted"
         if chance < limits.at_least:
             return f"chance: {chance:.2f} that it answers, at least {limits.at_least:.2f} is wanted"
-        if as_of is not None and known.at > as_of:
+        if as_of is not None and fact.at > as_of:
             return "later: said after the day that is asked about"
         if as_of is not None and self._was_closed(fact, as_of):
             return f"closed: fact {fact.closed_by} ended it before that day"
-        plain = " ".join(f"{known.speaker} {known.text}".lower().split())
+        plain = " ".join(f"{fact.speaker} {fact.text}".lower().split())
         if plain in self._seen:
             return "duplicate"
         if len(self._seen) >= limits.facts:
@@ -339,27 +339,23 @@ def _current_first(pool: list[int], index: UserIndex, facts: Mapping[int, Fact])
     """Return the places with each fact behind the one that closed it: what holds comes first."""
     ranked = list(pool)
     for place in pool:
-        fact = facts.get(index.known[place].id)
-        closer = index.place.get(fact.closed_by) if fact and fact.closed_by is not None else None
-        if closer is not None and closer in ranked and ranked.index(closer) > ranked.index(place):
-            ranked.remove(closer)
-            ranked.insert(ranked.index(place), closer)
+        closer = facts[place].closed_by
+        first = place if closer is None else index.place.get(closer)
+        if first in ranked and ranked.index(first) > ranked.index(place):
+            ranked.remove(first)
+            ranked.insert(ranked.index(place), first)
     return ranked
 
 
 def _trusted_first(
-    ranked: Sequence[int], index: UserIndex, facts: Mapping[int, Fact], ranking: _Ranking
+    ranked: Sequence[int], facts: Mapping[int, Fact], chances: Mapping[int, float]
 ) -> list[int]:
     """Return the places with what a tool or document says behind what the user said of the same.
 
     Of the same is every trusted fact that is at least half as likely to answer.
     """
-    order, chances = list(ranked), ranking.chances
-    trusted = [
-        place
-        for place in ranked
-        if (fact := facts.get(index.known[place].id)) is not None and fact.trust >= TRUSTED
-    ]
+    order = list(ranked)
+    trusted = [place for place in ranked if facts[place].trust >= TRUSTED]
     for place in ranked:
         same = [order.index(t) for t in trusted if chances[t] >= chances[place] / 2]
         if place not in trusted and max(same, default=-1) > order.index(place):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stategate.stores.corpus.chunking import Chunking
-from stategate.stores.corpus.corpus import Corpus, prepare, prepared_key
+from stategate.stores.corpus.corpus import Corpus, prepare
 from stategate.stores.corpus.documents import Document
 from stategate.stores.embeddings import EmbeddingCache
 
@@ -34,10 +34,9 @@ def test_a_vector_that_does_not_belong_is_made_anew(tmp_path, column, value):
 def test_what_was_made_of_a_corpus_is_made_anew(tmp_path, name):
     corpus, chunking = Corpus("notes", tmp_path / "notes"), Chunking(64, 10)
     corpus.sync("o", [Document(str(i), "o", "t", f"text {i} of it") for i in range(4)])
-    key = prepared_key(corpus, chunking)
-    passages, _ = prepare(corpus, chunking, key)
+    passages, _ = prepare(corpus, chunking)
     (path,) = tmp_path.rglob(name)
     path.write_text("[{")
-    again, lexical = prepare(corpus, chunking, key)
+    again, lexical = prepare(corpus, chunking)
     assert again == passages
     assert len(lexical.search("text", 9)) == 4

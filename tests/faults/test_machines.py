@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 
 from stategate.stores.bank import Bank, Entry, Row
 from stategate.stores.corpus.chunking import Chunking
-from stategate.stores.corpus.corpus import Corpus, prepare, prepared_key
+from stategate.stores.corpus.corpus import Corpus, prepare
 from stategate.stores.corpus.documents import Document
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import Turn
@@ -112,7 +112,7 @@ class Documents(Stored):
     @rule()
     def search(self):
         chunking = Chunking.parse("fixed-64-10")
-        passages, _ = prepare(self.store, chunking, prepared_key(self.store, chunking))
+        passages, _ = prepare(self.store, chunking)
         texts = {d.text for d in self.store.documents()}
         assert all(any(passage.text in text for text in texts) for passage in passages)
 

@@ -5,20 +5,10 @@ import typer
 from stategate.graph.config import load_config
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources
-from stategate.stores.corpus.corpus import (
-    Changes,
-    Corpus,
-    corpus_names,
-)
-from stategate.stores.corpus.documents import (
-    SUFFIXES,
-    files_in,
-    is_web,
-    local_path,
-    read_folder,
-    read_web,
-)
+from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names
+from stategate.stores.corpus.documents import SUFFIXES, files_in, local_path, read_folder, read_web
 from stategate.stores.errors import UserError
+from stategate.stores.http import is_web
 from stategate.stores.progress import Progress
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.ui.cli.output import say, working, wrote
