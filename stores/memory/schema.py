@@ -77,11 +77,38 @@ items = sa.Table(
 )
 
 
-#: Versions before 12, which were never released, kept answers, subjects and relations.
+def _from_11(db: sa.Connection) -> None:
+    """Turn a store of version 11, which had subjects, relations and values, into statements."""
+    create_tables(statements, endings)(db)
+    if "statements" not in sa.inspect(db).get_table_names():
+        return
+    old = sa.Table("statements", sa.MetaData(), autoload_with=db)
+    rows = db.execute(sa.select(old, facts.c.text).join(facts, facts.c.id == old.c.fact_id))
+    # Of one fact, all that was no wish becomes one statement, which ended when the last of them did.
+    found: dict[tuple[int, str], Any] = {}
+    for row in rows:
+        is_wish = row.relation == "wishes"
+        place = row.fact_id, row.value if is_wish else row.text
+        own = found.setdefault(place, {"row": row, "is_wish": is_wish, "ends": []})
+        own["ends"].append((row.valid_to or row.at, row.closed_by))
+    for (fact, text), one in found.items():
+        row = one["row"]
+        values = {"user": row.user, "fact_id": fact, "text": text, "at": row.at}
+        values |= {"is_wish": one["is_wish"], "since": row.valid_from or row.at}
+        number = db.scalar(statements.insert().values(**values).returning(statements.c.id))
+        if all(closer is not None for _, closer in one["ends"]):
+            at, closer = max(one["ends"])
+            ended = {"user": row.user, "statement_id": number, "fact_id": closer, "at": at}
+            if db.scalar(sa.select(facts.c.id).where(facts.c.id == closer)):
+                db.execute(endings.insert().values(**ended))
+    old.drop(db)
+
+
+#: Versions before 11 kept answers, and facts apart from turns.
 MEMORY = Schema(
     "long-term memory",
-    (create_tables(facts, statements, endings, items),),
-    first=12,
+    (create_tables(facts, items), _from_11),
+    first=11,
     fix="name another",
     durable=True,
     own_schema=False,

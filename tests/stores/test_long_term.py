@@ -57,9 +57,35 @@ def test_sql_in_a_question_is_text(memory):
 def test_a_memory_of_an_older_version_is_refused_in_a_line(tmp_path, memory):
     memory.add(ME, turn("It is here."))
     with sqlite3.connect(tmp_path / "memory.sqlite") as db:
-        db.execute("pragma user_version = 11")
-    with pytest.raises(UserError, match=r"version 11, this Stategate knows 12: name another"):
+        db.execute("pragma user_version = 10")
+    with pytest.raises(UserError, match=r"version 10, this Stategate knows 12: name another"):
         LongTerm(memory.url)
+
+
+def test_a_memory_of_version_11_is_brought_up_to_date_with_what_had_ended(tmp_path, memory):
+    for step, text in enumerate(["I live in Oslo.", "I moved to Bergen.", "Use metric units."]):
+        memory.add(ME, turn(text, step))
+    columns = "fact_id, user, agent, relation, value, at, valid_from, valid_to, closed_by"
+    rows = [
+        (1, "lives in", "Oslo", 1.0, 1.0, 9.0, 2),
+        (2, "lives in", "Bergen", 9.0, None, None, None),
+        (3, "wishes", "Use metric units.", 9.0, 9.0, None, None),
+        (3, "use", "units", 9.0, 9.0, 9.0, 77),  # by a fact that was forgotten
+    ]
+    with sqlite3.connect(tmp_path / "memory.sqlite") as db:
+        db.executescript("drop table endings; drop table sentences; pragma user_version = 11")
+        db.execute(f"create table statements (id integer primary key, {columns})")
+        own = (
+            f"insert into statements ({columns}) values (?, '{ME}', 'stategate', ?, ?, ?, ?, ?, ?)"
+        )
+        db.executemany(own, rows)
+    newer = LongTerm(memory.url)
+    oslo, bergen, units = newer.facts(ME)
+    assert (oslo.valid_from, oslo.valid_to, oslo.closed_by) == (1.0, 9.0, 2)
+    assert (bergen.valid_from, bergen.valid_to, units.valid_to) == (9.0, None, None)
+    assert [wish.passage for wish in newer.wishes(ME)] == ["Use metric units."]
+    newer.erase(ME, [2])
+    assert newer.facts(ME)[0].valid_to is None
 
 
 @pytest.mark.parametrize(
