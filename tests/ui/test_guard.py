@@ -5,6 +5,7 @@ import re
 import time
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from stategate.graph.config import load_config
 from stategate.stores.errors import UserError
@@ -213,7 +214,8 @@ def test_answers_are_drawn_as_text():
     from stategate.ui.app.tabs.qa import chat_entries
 
     evil = '<div style="position:fixed;inset:0"><a href="http://x">y</a></div> 1 < 2 & 3'
-    said = {"role": "assistant", "content": evil, "reason": f"nothing found: {evil}{WROTE}{evil}"}
+    reason = f"nothing found: {evil}{WROTE}{evil}"
+    said = AIMessage(evil, response_metadata={"reason": reason})
     (drawn,) = chat_entries([said])
     assert re.findall(r"<[^>]*>", drawn["content"]) == ["<p>", "<del>", "</del>", "</p>"]
 

@@ -60,9 +60,20 @@ class Tab:
 
     status: gr.HTML
 
-    def idle(self) -> Update:
-        """Return what an error changes beside the message, such as buttons that were off."""
+    def idle(self, *values: object) -> Update:
+        """Return what an error changes beside the message; ``values`` are those of its event."""
         return {}
+
+    def busy(self) -> Update:
+        """Return what is drawn while a long event goes on, such as buttons that are off."""
+        return {}
+
+    async def make(self, label: str, move: Callable[..., Update], *args: object) -> Updates:
+        """Yield that a long move goes on, and then what it changes."""
+        making = Move(label, move, *args)
+        async for status in making:
+            yield {**self.busy(), self.status: status}
+        yield {self.status: "", **await making.task}
 
     def parts(self) -> list[Block]:
         """Return every component that the tab holds."""
@@ -91,13 +102,29 @@ def on_event(method: Callable[..., Update]) -> Callable[..., Update]:
         try:
             return {self.status: "", **method(self, *self.inputs(values))}
         except Exception as error:  # whatever a node or a store raises must not end the page
-            return {**self.idle(), self.status: failed(error)}
+            return {**self.idle(*values), self.status: failed(error)}
 
     return guarded
 
 
-def on_move(method: Callable[..., Updates]) -> Callable[..., Updates]:
-    """Let a tab's long move answer an event, as :func:`on_event` does, with update after update.
+def on_move(label: str) -> Callable[[Callable[..., Update]], Callable[..., Updates]]:
+    """Let a tab's long method answer an event, as :func:`on_event` does; meanwhile ``label`` is drawn.
+
+    ``{0}`` in it is what the method is called with first.
+    """
+
+    def decorate(method: Callable[..., Update]) -> Callable[..., Updates]:
+        @wraps(method)
+        def moved(self: Tab, *values: Any) -> Updates:
+            return self.make(label.format(*values), method, self, *values)
+
+        return on_moves(moved)
+
+    return decorate
+
+
+def on_moves(method: Callable[..., Updates]) -> Callable[..., Updates]:
+    """Let a tab's method answer an event with update after update, as :func:`on_event` does with one.
 
     It ends with one that changes nothing: Gradio sends the last update twice, which may be after the
     next move has drawn the tab.
@@ -109,7 +136,7 @@ def on_move(method: Callable[..., Updates]) -> Callable[..., Updates]:
             async for update in method(self, *await in_thread(self.inputs, values)):
                 yield update
         except Exception as error:
-            yield {**self.idle(), self.status: failed(error)}
+            yield {**await in_thread(self.idle, *values), self.status: failed(error)}
         yield {self.status: gr.skip()}
 
     return guarded
@@ -125,7 +152,7 @@ class Move(Generic[T]):
 
     def __init__(self, label: str, move: Callable[..., T], *args: object) -> None:
         self.line = label
-        self._task = asyncio.ensure_future(in_thread(self._run, move, args))
+        self.task = asyncio.ensure_future(in_thread(self._run, move, args))
 
     def _run(self, move: Callable[..., T], args: tuple[object, ...]) -> T:
         with reports_to(self._hear):
@@ -136,22 +163,10 @@ class Move(Generic[T]):
 
     async def __aiter__(self) -> AsyncIterator[Markup]:
         """Yield until the move is over, at most every :data:`PATIENCE` seconds."""
-        await asyncio.wait([self._task], timeout=PATIENCE)
-        while not self._task.done():
+        await asyncio.wait([self.task], timeout=PATIENCE)
+        while not self.task.done():
             yield working(self.line)
             await asyncio.sleep(PATIENCE)
-
-    async def changes(self) -> AsyncIterator[Markup]:
-        """Yield what to draw, each time that it is something else."""
-        drawn = None
-        async for status in self:
-            if status != drawn:
-                yield status
-            drawn = status
-
-    async def result(self) -> T:
-        """Return what the move returns; raises what it raises."""
-        return await self._task
 
 
 async def in_thread(call: Callable[..., T], *args: object) -> T:
@@ -208,11 +223,6 @@ def frame(name: str, label: str, headers: Sequence[str] = (), **more: Any) -> gr
     """Return a table that is only looked at, called ``sg-NAME``."""
     how: dict[str, Any] = {"wrap": True, "interactive": False, "buttons": [], **more}
     return gr.Dataframe(headers=list(headers) or None, label=label, elem_id=f"sg-{name}", **how)
-
-
-def column(scale: int = 5) -> gr.Column:
-    """Return one column of a stage, to build inside."""
-    return gr.Column(scale=scale, min_width=320)
 
 
 def chosen(event: gr.EventData, key: str) -> str:

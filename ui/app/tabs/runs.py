@@ -74,7 +74,7 @@ class RunsTab(common.Tab):
         """Choose the run of a story."""
         return common.chosen(event, "pick")
 
-    def idle(self) -> Update:
+    def idle(self, *values: object) -> Update:
         """Return what is drawn where no run is open."""
         return {self.facts: empty("No run open", _HINT), self.panel: gr.update(visible=False)}
 

@@ -80,16 +80,14 @@ class ThreadsTab(common.Tab):
             self.call = gr.Slider(1, 2, value=1, step=1, label="Call", elem_id="sg-msg-slider")
             self.table = frame("msg-call", "Each message as each builder shows it", ["#"])
         self.state = gr.State(None)
-        outputs, how = self.parts(), [self.kinds, self.budget, self.upload]
-        for opens in (self.open_button.click, self.where.submit):
-            opens(self.open, [self.where, *how], outputs, **QUIET)
-        self.upload.upload(lambda: "", None, [self.where], **QUIET).then(
-            self.open, [self.where, *how], outputs, **QUIET
-        )
+        how = [self.where, self.kinds, self.budget, self.upload]
+        what = {"fn": self.open, "inputs": how, "outputs": self.parts(), **QUIET}
+        gr.on([self.open_button.click, self.where.submit], **what)
+        self.upload.upload(lambda: "", None, [self.where], **QUIET).then(**what)
         for looks in (self.call.release, self.call.change):
             looks(self.look, [self.state, self.call], [self.table, self.status], **QUIET)
 
-    def idle(self) -> Update:
+    def idle(self, *values: object) -> Update:
         """Return what is drawn where no thread is open: nothing of the one before."""
         return {self.panel: gr.update(visible=False), self.state: None}
 
