@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib.resources import files
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import gradio as gr
 from gradio.blocks import Block
@@ -70,10 +70,10 @@ class Tab:
 
     async def make(self, label: str, move: Callable[..., Update], *args: object) -> Updates:
         """Yield that a long move goes on, and then what it changes."""
-        making = Move(label, move, *args)
-        async for status in making:
+        made: Update = {self.status: ""}
+        async for status in moving(label, lambda: made.update(move(*args))):
             yield {**self.busy(), self.status: status}
-        yield {self.status: "", **await making.task}
+        yield made
 
     def parts(self) -> list[Block]:
         """Return every component that the tab holds."""
@@ -142,31 +142,25 @@ def on_moves(method: Callable[..., Updates]) -> Callable[..., Updates]:
     return guarded
 
 
-class Move(Generic[T]):
-    """A long move, in a thread of its own; where its page is closed it ends there by itself.
+async def moving(label: str, move: Callable[..., object], *args: object) -> AsyncIterator[Markup]:
+    """Make a long move in a thread of its own; where its page is closed it ends there by itself.
 
-    Iterating yields, now and then, what to draw while it goes on: ``label``, or how far it is. Two
-    quick updates of one component reach the page in either order: a move that ends at once yields
-    nothing, and what is drawn stands for :data:`PATIENCE` seconds.
+    Yields, now and then, what to draw while it goes on: ``label``, or how far it is. Two quick updates
+    of one component reach the page in either order: a move that ends at once yields nothing, and what
+    is drawn stands for :data:`PATIENCE` seconds. Raises what the move raises.
     """
+    lines = [label]
 
-    def __init__(self, label: str, move: Callable[..., T], *args: object) -> None:
-        self.line = label
-        self.task = asyncio.ensure_future(in_thread(self._run, move, args))
+    def run() -> None:
+        with reports_to(lines.append):
+            move(*args)
 
-    def _run(self, move: Callable[..., T], args: tuple[object, ...]) -> T:
-        with reports_to(self._hear):
-            return move(*args)
-
-    def _hear(self, line: str) -> None:
-        self.line = line
-
-    async def __aiter__(self) -> AsyncIterator[Markup]:
-        """Yield until the move is over, at most every :data:`PATIENCE` seconds."""
-        await asyncio.wait([self.task], timeout=PATIENCE)
-        while not self.task.done():
-            yield working(self.line)
-            await asyncio.sleep(PATIENCE)
+    task = asyncio.ensure_future(in_thread(run))
+    await asyncio.wait([task], timeout=PATIENCE)
+    while not task.done():
+        yield working(lines[-1])
+        await asyncio.sleep(PATIENCE)
+    await task
 
 
 async def in_thread(call: Callable[..., T], *args: object) -> T:

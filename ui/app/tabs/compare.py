@@ -179,19 +179,22 @@ class CompareTab(common.AgentTab):
         comparison = self.comparison(workspace)
         lanes = comparison.lanes
         workspace.is_stopping = False
+
+        def make(number: int) -> None:
+            lane = replace(lanes[number], waiting=False, problem="")
+            try:
+                lanes[number] = move(lane)
+            except Exception as error:  # one builder that fails must not hide the others
+                lanes[number] = replace(lane, problem=common.problem_of(error))
+
         for number, lane in enumerate(lanes):
             lanes[number] = replace(lane, waiting=True)
-            making = common.Move(f"{lane.name} {doing}…", move, lane)
-            async for status in making:
+            async for status in common.moving(f"{lane.name} {doing}…", make, number):
                 yield {
                     self.status: status,
                     self.stop: gr.update(visible=True),
                     self.lanes: self._lanes_html(workspace),
                 }
-            try:
-                lanes[number] = replace(await making.task, waiting=False, problem="")
-            except Exception as error:  # one builder that fails must not hide the others
-                lanes[number] = replace(lane, waiting=False, problem=common.problem_of(error))
             if comparison.lanes is not lanes:
                 return
             if workspace.is_stopping:

@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from markupsafe import Markup
 
 from stategate.envs.protocols import Chunk
+from stategate.graph.session import StepResult
 from stategate.nodes.act.answerability import WROTE
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import BuiltContext
@@ -160,27 +161,19 @@ class QaTab(common.AgentTab):
             self.status: common.working(label),
             **self.busy(),
         }
-        answering = common.Move(label, talk.ask, question, written.append)
-        async for progress in answering:
-            if talk.thread != thread:  # another conversation was begun
-                return
-            answer = [AIMessage("".join(written))] if written else []
-            yield {self.chat: chat_entries([*history, *answer]), self.status: progress}
         try:
-            result = await answering.task
+            async for progress in common.moving(label, talk.ask, question, written.append):
+                if talk.thread != thread:  # another conversation was begun
+                    return
+                answer = [AIMessage("".join(written))] if written else []
+                yield {self.chat: chat_entries([*history, *answer]), self.status: progress}
         except Exception:
             if talk.thread == thread:
                 yield {self.question: question}  # to be asked again
             raise
-        if talk.thread != thread:
-            return
-        update = await common.in_thread(self._update, talk)
-        named = [piece.id.removeprefix("fact:") for piece in result.context.visible("forget")]
-        fallback = result.decision.fallback
-        status = note(fallback, "warn") if fallback else ""
-        if named:
-            status = note(f"{_FORGET} {', '.join(named)}.")
-        yield {**update, self.status: status}
+        if talk.thread == thread and talk.last is not None:
+            update = await common.in_thread(self._update, talk)
+            yield {**update, self.status: _told(talk.last)}
 
     @on_event
     def restart(self, workspace: Workspace) -> Update:
@@ -219,6 +212,14 @@ def sources_of(context: BuiltContext, chunks: Sequence[Chunk]) -> list[str]:
     """Return the names of the documents that a context quotes, in its order."""
     names = {chunk.id: str(chunk.data.get("document") or chunk.id) for chunk in chunks}
     return list(dict.fromkeys(names[p.id] for p in context.pieces if p.text and p.id in names))
+
+
+def _told(last: StepResult) -> Markup:
+    """Draw what is to be known of an answer: facts that are to be forgotten, or what fell back."""
+    if named := [piece.id.removeprefix("fact:") for piece in last.context.visible("forget")]:
+        return note(f"{_FORGET} {', '.join(named)}.")
+    fallback = last.decision.fallback
+    return note(fallback, "warn") if fallback else Markup()
 
 
 def _added(changes: Changes, corpus: str) -> Markup:
