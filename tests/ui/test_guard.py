@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage
 from stategate.graph.config import load_config
 from stategate.stores.errors import UserError
 from stategate.ui.app import guard
-from stategate.ui.app.guard import Guard, bounds
+from stategate.ui.app.guard import bounds
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def ask(headers, method="GET", kind="http"):
 
     raw = [(k.lower().encode(), v.encode()) for k, v in headers.items()]
     scope = {"type": kind, "method": method, "headers": raw, "path": "/"}
-    asyncio.run(Guard(app)(scope, None, send))
+    asyncio.run(guard.guard(app)(scope, None, send))
     return sent[0]["status"], sent[0]["headers"], seen
 
 

@@ -85,7 +85,9 @@ def ask(settings: AskSettings) -> None:
     with output.stoppable(_GO_ON.format(name)) if is_kept else nullcontext():
         result = speak(session, question, out)
         forget_named(session, result, out, sys.stdin.isatty())
-    titles = _titles(session) if settings.show or json_target is not None else {}
+    env = session.agent.config.env
+    passages = env.index(session.agent.resources).passages if isinstance(env, QaEnv) else ()
+    titles = {passage.id: passage.title or passage.document for passage in passages}
     pieces = [(piece, titles.get(piece.id, "")) for piece in result.context.pieces]
     if settings.show:
         out.print(result.context.text, markup=False, style="dim")
@@ -240,13 +242,6 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
 def _answer_of(result: StepResult) -> str:
     text = answered(result.decision.action)
     return result.decision.action if text is None else text
-
-
-def _titles(session: Session) -> dict[str, str]:
-    """Return the titles of the corpus's passages by id; of a world without a corpus, none."""
-    env, resources = session.agent.config.env, session.agent.resources
-    passages = env.index(resources).passages if isinstance(env, QaEnv) else ()
-    return {passage.id: passage.title or passage.document for passage in passages}
 
 
 class RankSettings(Settings):

@@ -174,11 +174,6 @@ def button(label: str, name: str, width: int, **more: Any) -> gr.Button:
     return gr.Button(label, elem_id=f"sg-{name}", **settings)
 
 
-def stop_button(name: str) -> gr.Button:
-    """Return the button that ends a run of several steps, seen only while one is made."""
-    return button("Stop", name, 84, variant="stop", visible=False)
-
-
 def box(label: str, name: str, width: int = 220, **more: Any) -> gr.Textbox:
     """Return a box for text, called ``sg-NAME``."""
     return gr.Textbox(label=label, elem_id=f"sg-{name}", lines=1, min_width=width, **more)

@@ -62,7 +62,7 @@ class CompareTab(common.AgentTab):
         with gr.Row(elem_classes="sg-controls"):
             self.go = common.button("Compare", "compare", 110, variant="primary")
             self.play = common.button("Play all to the end", "play-all", 160)
-            self.stop = common.stop_button("compare-stop")
+            self.stop = common.button("Stop", "compare-stop", 84, variant="stop", visible=False)
             self.trail = common.clickable_html("moments")
         self.status = gr.HTML(elem_id="sg-compare-status")
         self.lanes = common.clickable_html("lanes")

@@ -108,7 +108,7 @@ class EpisodeTab(common.AgentTab):
         with gr.Row(elem_classes="sg-controls"):
             self.step = common.button("Step", "step", 84, scale=None, variant="primary")
             self.run = common.button("Auto-run", "run", 96, scale=None)
-            self.stop = common.stop_button("stop")
+            self.stop = common.button("Stop", "stop", 84, variant="stop", visible=False)
             self.back = common.button("Back", "back", 84, scale=None)
             hint = "act yourself: click on the page, or type an action"
             self.typed = common.bare_box(hint, "typed", 4)

@@ -64,14 +64,6 @@ class SettingsTab(common.AgentTab):
         """Give the tab this agent; the episode begins again, in another world its first task."""
         config, replaced = self.app.agents.fitted(config_of(text), workspace.config)
         bounds.require_config(config.model_dump(mode="json"))
-        self._take(workspace, config)
-        lead = "Applied: this browser tab plays with it from now on."
-        applied = note(". ".join(replaced), "warn" if replaced else "good", lead)
-        written = as_yaml(config)
-        own: Update = {self.text: written, self.base: written, self.status: applied}
-        return {**self._episode.show(workspace), **own}
-
-    def _take(self, workspace: Workspace, config: Config) -> None:
         session = workspace.session
         task = dict(session.values.get("episode") or {}) if session is not None else {}
         workspace.configure(config)
@@ -79,6 +71,11 @@ class SettingsTab(common.AgentTab):
             workspace.start(task)
         else:
             open_first(workspace)
+        lead = "Applied: this browser tab plays with it from now on."
+        applied = note(". ".join(replaced), "warn" if replaced else "good", lead)
+        written = as_yaml(config)
+        own: Update = {self.text: written, self.base: written, self.status: applied}
+        return {**self._episode.show(workspace), **own}
 
     @on_event
     def turn_to(self, workspace: Workspace, base: str, event: gr.EventData) -> Update:

@@ -168,9 +168,8 @@ def _shown(reading: Reading, message: BaseMessage, place: int) -> str:
         why = f" ({row.why})" if row.why else ""
         fate = f"{row.tokens_after:,} of {row.tokens_before:,} tokens, {row.fate}{why}"
     visible = next((m for m in reading.messages if m.id == message.id), None)
-    return fate if visible is None else f"{fate}: {short(_text(visible), _MOST)}"
-
-
-def _text(message: BaseMessage) -> str:
-    called = calls_text(message) if isinstance(message, AIMessage) else ""
-    return " ".join(part for part in (text_of(message), called) if part) or "(nothing)"
+    if visible is None:
+        return fate
+    called = calls_text(visible) if isinstance(visible, AIMessage) else ""
+    text = " ".join(filter(None, (text_of(visible), called))) or "(nothing)"
+    return f"{fate}: {short(text, _MOST)}"
