@@ -107,7 +107,7 @@ def ask(settings: AskSettings) -> None:
             "config": session.agent.config.model_dump(mode="json"),
             "thread": name,
         }
-        output.write_json(json_target, reply)
+        output.wrote(json_target, reply)
 
 
 @command(chat_app, "stategate chat --corpus notes --thread monday --config qa-stm")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib.resources import files
@@ -64,6 +65,13 @@ class Tab:
         """Return what an error changes beside the message; ``values`` are those of its event."""
         return {}
 
+    def recovered(self, error: Exception, values: tuple[Any, ...]) -> Update:
+        """Return what an error of an event draws."""
+        idle: Update = {}
+        with suppress(Exception):  # what failed may fail again
+            idle = self.idle(*values)
+        return {**idle, self.status: failed(error)}
+
     def busy(self) -> Update:
         """Return what is drawn while a long event goes on, such as buttons that are off."""
         return {}
@@ -102,7 +110,7 @@ def on_event(method: Callable[..., Update]) -> Callable[..., Update]:
         try:
             return {self.status: "", **method(self, *self.inputs(values))}
         except Exception as error:  # whatever a node or a store raises must not end the page
-            return {**self.idle(*values), self.status: failed(error)}
+            return self.recovered(error, values)
 
     return guarded
 
@@ -136,7 +144,7 @@ def on_moves(method: Callable[..., Updates]) -> Callable[..., Updates]:
             async for update in method(self, *await in_thread(self.inputs, values)):
                 yield update
         except Exception as error:
-            yield {**await in_thread(self.idle, *values), self.status: failed(error)}
+            yield await in_thread(self.recovered, error, values)
         yield {self.status: gr.skip()}
 
     return guarded

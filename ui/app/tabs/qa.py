@@ -14,7 +14,6 @@ from stategate.graph.session import StepResult
 from stategate.nodes.act.answerability import WROTE
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import BuiltContext
-from stategate.nodes.registry import registry
 from stategate.stores.corpus.corpus import Changes, corpus_names
 from stategate.stores.corpus.documents import SUFFIXES
 from stategate.ui.app.agents import Conversation
@@ -57,11 +56,12 @@ class QaTab(common.AgentTab):
 
     def __init__(self, app: App, pipeline: gr.HTML) -> None:
         self.app, self.pipeline = app, pipeline
-        contexts = [kind for kind in _CONTEXTS if kind in registry().kinds("context")]
         with gr.Row(elem_classes="sg-agentbar"):
             label = "Corpus (or a folder)"
             self.corpus = common.choice(label, "qa-corpus", 170, allow_custom_value=True, scale=2)
-            self.context = common.radio("Context builder", "qa-context", 230, choices=contexts)
+            self.context = common.radio(
+                "Context builder", "qa-context", 230, choices=list(_CONTEXTS)
+            )
             label = "Actor (extract: no model)"
             self.actor = common.radio(label, "qa-actor", 190, choices=list(_ACTORS))
         with gr.Row(elem_classes="sg-controls"):
