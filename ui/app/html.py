@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from jinja2 import Environment, PackageLoader, Undefined
 from markupsafe import Markup, escape
 
-from stategate.envs.protocols import takes_text, verb_of
+from stategate.envs.protocols import takes_text
 from stategate.nodes.protocols import Piece
 from stategate.ui.actions import costs_of, figure, label, split_action, things
 from stategate.ui.actions import short as short
@@ -108,7 +108,6 @@ _FILTERS = (
     split_action,
     takes_text,
     things,
-    verb_of,
     whole_size,
 )
 _TEMPLATES.filters.update({function.__name__: function for function in _FILTERS})
