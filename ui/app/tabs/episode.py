@@ -155,9 +155,9 @@ class EpisodeTab(common.AgentTab):
             self._choices[env] = task_choices(workspace.world)
         return self._choices[env]
 
-    def idle(self, tab: str = "", *_: Any) -> Update:
+    def idle(self, *values: object) -> Update:
         """Return the tab as it stands after an error; what was typed can be mended."""
-        return {**self.show(self.app.of(tab)), self.typed: gr.skip()} if tab else {}
+        return {**self.show(self.app.of(str(values[0]))), self.typed: gr.skip()}
 
     def busy(self) -> Update:
         """Return the buttons as they are while a move is made."""

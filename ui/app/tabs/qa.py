@@ -203,9 +203,9 @@ class QaTab(common.AgentTab):
         gr.on(puts, self.ask, [tab, self.question], outputs, **QUIET)
         self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET)
         gr.on([self.chat.clear, self.fresh.click], self.restart, [tab], outputs, **QUIET)
-        bar = [self.corpus, self.context, self.actor]
-        chosen = [self.status, self.send, self.pipeline]
-        gr.on([box.input for box in bar], self.choose, [tab, *bar], chosen, **QUIET)
+        bar = [tab, self.corpus, self.context, self.actor]
+        choosing = [self.corpus.input, self.context.input, self.actor.input]
+        gr.on(choosing, self.choose, bar, [self.status, self.send, self.pipeline], **QUIET)
 
 
 def sources_of(context: BuiltContext, chunks: Sequence[Chunk]) -> list[str]:

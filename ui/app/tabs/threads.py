@@ -103,7 +103,10 @@ class ThreadsTab(common.Tab):
             raise UserError("say how many tokens a prompt may have")
         place = (where or "").strip()
         if uploaded and place[:1] in ("", "#"):
-            messages = _of_upload(uploaded, place)
+            try:
+                messages = read_messages(uploaded + place)
+            except UserError as error:  # the person knows the file by its own name
+                raise UserError(str(error).replace(uploaded, Path(uploaded).name)) from None
         elif place[:1] not in ("", "#"):
             messages = read_messages(bounds.require_place(place))
         else:
@@ -149,14 +152,6 @@ class ThreadsTab(common.Tab):
         table = {"headers": ["#", "role", *heads], "data": rows}
         width = max(_WIDE // len(heads), 260)  # all builders side by side, where there is room
         return {self.table: gr.update(value=table, column_widths=[44, 80, *[width] * len(heads)])}
-
-
-def _of_upload(path: str, thread: str) -> list[BaseMessage]:
-    """Return the messages of an uploaded file; a mistake names it as the person does."""
-    try:
-        return read_messages(path + thread)
-    except UserError as error:
-        raise UserError(str(error).replace(path, Path(path).name)) from None
 
 
 def _shown(reading: Reading, message: BaseMessage, place: int) -> str:
