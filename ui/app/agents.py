@@ -1,7 +1,6 @@
 """What one server holds: the graphs of its configs, and each browser tab's conversation."""
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,16 +35,11 @@ class Agents:
         self.saver = open_saver(config.checkpoints or str(home() / "checkpoints.sqlite"))
         self.resources = Resources(config.llm, config.embedder, config.updater)
         self.config = config
-        self._graphs: dict[str, Graph] = {}
-        self._lock = threading.Lock()
 
     def __call__(self, config: Config) -> Graph:
         """Return the graph of ``config``."""
-        key = config.model_dump_json()
-        with self._lock:
-            if key not in self._graphs:
-                self._graphs[key] = build_graph(config, self.saver, self.resources)
-            return self._graphs[key]
+        key = ("graph", config.model_dump_json())
+        return self.resources.once(key, lambda: build_graph(config, self.saver, self.resources))
 
     def of_world(self, world: str) -> Config:
         """Return the config that a world begins with: the server's own, its preset, or what fits it."""

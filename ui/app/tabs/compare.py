@@ -252,10 +252,7 @@ class CompareTab(common.AgentTab):
 
 def first_kinds(env: EnvParams) -> list[str]:
     """Return the context builders that are compared at first in a world."""
-    fitting = registry().fitting("context", env)
-    return [
-        kind for kind in (FIRST_PARTIAL if env.partially_observed else FIRST) if kind in fitting
-    ]
+    return list(FIRST_PARTIAL if env.partially_observed else FIRST)
 
 
 def lane_of(workspace: Workspace, name: str, budget: int) -> Lane:

@@ -90,7 +90,6 @@ class EpisodeTab(common.AgentTab):
 
     def __init__(self, app: App, pipeline: gr.HTML) -> None:
         self.app, self.pipeline = app, pipeline
-        self._choices: dict[str, list[tuple[str, int]]] = {}
         config = app.agents.config
         with gr.Row(elem_classes="sg-picker"):
             worlds = [kind for kind in sorted(registry().kinds("env")) if kind != "qa"]
@@ -130,6 +129,8 @@ class EpisodeTab(common.AgentTab):
         limit, problem = config.context.budget, view.problem
         looks_back = workspace.looked_at is not None
         can_step = view.is_open and config.actor.kind != "human"
+        resources, world = workspace.agent.resources, ("choices", config.env.model_dump_json())
+        tasks = resources.once(world, lambda: task_choices(workspace.world))
         return {
             self.pipeline: render_pipeline(config),
             self.status: common.failed(problem) if problem is not None else "",
@@ -138,7 +139,7 @@ class EpisodeTab(common.AgentTab):
             self.side: view.side,
             self.typed: "",
             self.world: config.env.kind,
-            self.task: gr.update(choices=self._tasks(workspace), value=workspace.instruction),
+            self.task: gr.update(choices=tasks, value=workspace.instruction),
             self.context: gr.update(**quick("context", config)),
             self.budget: gr.update(value=limit, maximum=max(2000, limit)),
             self.actor: gr.update(**quick("actor", config)),
@@ -148,12 +149,6 @@ class EpisodeTab(common.AgentTab):
             self.back: gr.update(interactive=bool(workspace.trail)),
             self.act: gr.update(interactive=view.is_open and not looks_back),
         }
-
-    def _tasks(self, workspace: Workspace) -> list[tuple[str, int]]:
-        env = workspace.config.env.model_dump_json()
-        if env not in self._choices:
-            self._choices[env] = task_choices(workspace.world)
-        return self._choices[env]
 
     def idle(self, *values: object) -> Update:
         """Return the tab as it stands after an error; what was typed can be mended."""

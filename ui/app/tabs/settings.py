@@ -45,7 +45,13 @@ class SettingsTab(common.AgentTab):
             with gr.Column(scale=5):
                 self.kinds = gr.HTML(render_kinds(), elem_id="sg-kinds")
         self.base = gr.State("")
-        self._wire(opened)
+        tab, text = app.tab, [self.text, self.base, self.status]
+        opened.select(self.show, [tab, self.base], text, **QUIET)
+        self.preset.input(self.read, [tab, self.preset], text, **QUIET)
+        turned = [places, self.kinds, episode.pipeline, *text]
+        episode.pipeline.click(self.turn_to, [tab, self.base], turned, **QUIET)
+        outputs = [*text, *episode.outputs]
+        self.apply.click(self.use, [tab, self.text], outputs, **QUIET)
 
     @on_event
     def show(self, workspace: Workspace, base: str) -> Update:
@@ -85,15 +91,6 @@ class SettingsTab(common.AgentTab):
         edit: Update = {} if text == base else {self.text: text, self.base: text}
         edit |= {self.kinds: kinds, self._episode.pipeline: render_pipeline(workspace.config)}
         return {self._places: gr.Tabs(selected="settings"), **edit}
-
-    def _wire(self, opened: gr.Tab) -> None:
-        tab, text = self.app.tab, [self.text, self.base, self.status]
-        opened.select(self.show, [tab, self.base], text, **QUIET)
-        self.preset.input(self.read, [tab, self.preset], text, **QUIET)
-        turned = [self._places, self.kinds, self._episode.pipeline, *text]
-        self._episode.pipeline.click(self.turn_to, [tab, self.base], turned, **QUIET)
-        outputs = [*text, *self._episode.outputs]
-        self.apply.click(self.use, [tab, self.text], outputs, **QUIET)
 
 
 def render_kinds(opened: str = "context") -> Markup:
