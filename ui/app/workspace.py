@@ -66,7 +66,6 @@ class Workspace:
 
     def _take_agent(self, config: Config) -> None:
         self.graph = self.agents(config)
-        self.is_new = True  # nothing was ever started with it
         self.session: Session | None = None
         self.trail: list[Seen] = []
         self.looked_at: int | None = None
@@ -130,7 +129,6 @@ class Workspace:
             session.start(task)
             _ = session.observation  # an unknown task fails here, before the old episode is left
             self.session, self.trail, self.looked_at = session, [], None
-            self.is_new = False
 
     def step(self) -> StepResult:
         """Let the actor take a step."""

@@ -289,7 +289,7 @@ class EpisodeTab(common.AgentTab):
 def open_first(workspace: Workspace) -> None:
     """Begin a tab's first task, one step in: memories then have something to choose from."""
     with workspace.turn:
-        if not workspace.is_new:
+        if workspace.session is not None:
             return
         # A world that must be asked is left alone: one starts by hand.
         with suppress(UserError):
