@@ -5,11 +5,12 @@ import re
 import time
 
 import pytest
+from langchain_core.messages import AIMessage
 
 from stategate.graph.config import load_config
 from stategate.stores.errors import UserError
 from stategate.ui.app import guard
-from stategate.ui.app.guard import Guard, bounds
+from stategate.ui.app.guard import bounds
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +33,7 @@ def ask(headers, method="GET", kind="http"):
 
     raw = [(k.lower().encode(), v.encode()) for k, v in headers.items()]
     scope = {"type": kind, "method": method, "headers": raw, "path": "/"}
-    asyncio.run(Guard(app)(scope, None, send))
+    asyncio.run(guard.guard(app)(scope, None, send))
     return sent[0]["status"], sent[0]["headers"], seen
 
 
@@ -213,7 +214,8 @@ def test_answers_are_drawn_as_text():
     from stategate.ui.app.tabs.qa import chat_entries
 
     evil = '<div style="position:fixed;inset:0"><a href="http://x">y</a></div> 1 < 2 & 3'
-    said = {"role": "assistant", "content": evil, "reason": f"nothing found: {evil}{WROTE}{evil}"}
+    reason = f"nothing found: {evil}{WROTE}{evil}"
+    said = AIMessage(evil, response_metadata={"reason": reason})
     (drawn,) = chat_entries([said])
     assert re.findall(r"<[^>]*>", drawn["content"]) == ["<p>", "<del>", "</del>", "</p>"]
 

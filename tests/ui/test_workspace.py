@@ -126,15 +126,15 @@ def talk(server, tmp_path):
 def test_a_question_over_a_file_and_the_a_new_conversation(talk, server):
     result = talk.ask("At how many hertz does the zorbling hum?")
     assert "440" in result.decision.action
-    assert [m["role"] for m in talk.messages] == ["user", "assistant"]
-    chunks = talk.graph.agent.config.env.source(
-        result.observation, talk.graph.agent.resources
+    assert [m.type for m in talk.messages] == ["human", "ai"]
+    chunks = talk.session.agent.config.env.source(
+        result.observation, talk.session.agent.resources
     ).all()
     assert "zorb.md" in sources_of(result.context, chunks)
     assert server.of("one").conversation is talk
-    assert server.of("two").conversation.messages == []
+    assert server.of("two").conversation.messages == ()
     talk.restart()
-    assert talk.messages == []
+    assert not talk.messages
 
 
 def test_choices_that_do_not_fit_are_refused_and_forgotten(talk):

@@ -1,13 +1,12 @@
 """What one server holds: the graphs of its configs, and each browser tab's conversation."""
 
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AnyMessage
 
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.checkpoints import open_saver
@@ -36,16 +35,11 @@ class Agents:
         self.saver = open_saver(config.checkpoints or str(home() / "checkpoints.sqlite"))
         self.resources = Resources(config.llm, config.embedder, config.updater)
         self.config = config
-        self._graphs: dict[str, Graph] = {}
-        self._lock = threading.Lock()
 
     def __call__(self, config: Config) -> Graph:
         """Return the graph of ``config``."""
-        key = config.model_dump_json()
-        with self._lock:
-            if key not in self._graphs:
-                self._graphs[key] = build_graph(config, self.saver, self.resources)
-            return self._graphs[key]
+        key = ("graph", config.model_dump_json())
+        return self.resources.once(key, lambda: build_graph(config, self.saver, self.resources))
 
     def of_world(self, world: str) -> Config:
         """Return the config that a world begins with: the server's own, its preset, or what fits it."""
@@ -113,27 +107,14 @@ class Conversation:
         return self.config_of(self.settings)
 
     @property
-    def graph(self) -> Graph:
-        """The graph that answers."""
-        return self._agents(self.config)
-
-    @property
     def session(self) -> Session:
         """The thread of this conversation, with this user's long-term memory."""
-        return Session(self.graph, self.thread, user=this_user())
+        return Session(self._agents(self.config), self.thread, user=this_user())
 
     @property
-    def messages(self) -> list[dict[str, str]]:
-        """The recent end of the conversation, as role, content and the answer's reason."""
-        messages: Sequence[AnyMessage] = self.session.values.get("messages") or ()
-        return [
-            {
-                "role": "assistant" if isinstance(message, AIMessage) else "user",
-                "content": str(message.text),
-                "reason": str(message.response_metadata.get("reason", "")),
-            }
-            for message in messages
-        ]
+    def messages(self) -> Sequence[AnyMessage]:
+        """The recent end of the conversation; an answer's metadata hold its reason."""
+        return self.session.values.get("messages") or ()
 
     def choose(self, **settings: str | None) -> None:
         """Set corpus, context or actor; the conversation goes on."""

@@ -109,15 +109,10 @@ def places_in(values: object, key: str = "") -> Iterator[str]:
         yield values
 
 
-class Guard:
-    """Refuses requests of other hosts and of other sites' pages; sends the content policy."""
+def guard(app: ASGIApp) -> ASGIApp:
+    """Return ``app`` without requests of other hosts and other sites' pages, with a content policy."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer 403."""
-
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_with_policy(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -129,7 +124,9 @@ class Guard:
         if is_asked and (problem := refusal(Headers(scope=scope), scope.get("method", "GET"))):
             await PlainTextResponse(problem, 403)(scope, receive, send)
         else:
-            await self._app(scope, receive, send_with_policy)
+            await app(scope, receive, send_with_policy)
+
+    return guarded
 
 
 def refusal(headers: Mapping[str, str], method: str) -> str:

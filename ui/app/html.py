@@ -9,7 +9,7 @@ from typing import Protocol, cast
 from jinja2 import Environment, PackageLoader, Undefined
 from markupsafe import Markup, escape
 
-from stategate.envs.protocols import takes_text, verb_of
+from stategate.envs.protocols import takes_text
 from stategate.nodes.protocols import Piece
 from stategate.ui.actions import costs_of, figure, label, split_action, things
 from stategate.ui.actions import short as short
@@ -36,38 +36,7 @@ class Macros(Protocol):
 @cache
 def macros(name: str) -> Macros:
     """Return the macros of ``ui/app/templates/NAME.html``."""
-    return cast(Macros, _environment().get_template(f"{name}.html").module)
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("stategate.ui.app", "templates"),
-        autoescape=True,
-        finalize=safe,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    functions = (
-        brief,
-        costs_of,
-        figure,
-        hue_of,
-        initials,
-        label,
-        note,
-        percent,
-        plural,
-        short,
-        split_action,
-        takes_text,
-        things,
-        verb_of,
-        whole_size,
-    )
-    environment.filters.update({function.__name__: function for function in functions})
-    environment.filters["thousands"] = "{:,}".format
-    return environment
+    return cast(Macros, _TEMPLATES.get_template(f"{name}.html").module)
 
 
 def percent(share: float) -> str:
@@ -116,3 +85,30 @@ def note(text: object, kind: str = "info", lead: str = "") -> Markup:
 def empty(title: str, hint: object = "") -> Markup:
     """Return what stands where there is nothing yet, and says how to get something."""
     return macros("parts").empty(title, hint)
+
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("stategate.ui.app", "templates"),
+    autoescape=True,
+    finalize=safe,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_FILTERS = (
+    brief,
+    costs_of,
+    figure,
+    hue_of,
+    initials,
+    label,
+    note,
+    percent,
+    plural,
+    short,
+    split_action,
+    takes_text,
+    things,
+    whole_size,
+)
+_TEMPLATES.filters.update({function.__name__: function for function in _FILTERS})
+_TEMPLATES.filters["thousands"] = "{:,}".format

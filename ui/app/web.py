@@ -12,7 +12,7 @@ from starlette.middleware import Middleware
 from stategate.graph.config import Config
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
-from stategate.ui.app.guard import Guard, bind
+from stategate.ui.app.guard import bind, guard
 from stategate.ui.app.html import macros
 from stategate.ui.app.tabs.common import QUIET, App, asset, clickable_html
 from stategate.ui.app.tabs.compare import CompareTab
@@ -132,7 +132,7 @@ def serve(
             prevent_thread_lock=True,
             theme=make_theme(),
             css=asset("style.css"),
-            app_kwargs={"middleware": [Middleware(Guard)]},
+            app_kwargs={"middleware": [Middleware(guard)]},
             max_file_size="50mb",
         )
     except OSError as error:

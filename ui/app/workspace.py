@@ -66,7 +66,6 @@ class Workspace:
 
     def _take_agent(self, config: Config) -> None:
         self.graph = self.agents(config)
-        self.is_new = True  # nothing was ever started with it
         self.session: Session | None = None
         self.trail: list[Seen] = []
         self.looked_at: int | None = None
@@ -130,7 +129,6 @@ class Workspace:
             session.start(task)
             _ = session.observation  # an unknown task fails here, before the old episode is left
             self.session, self.trail, self.looked_at = session, [], None
-            self.is_new = False
 
     def step(self) -> StepResult:
         """Let the actor take a step."""
@@ -171,17 +169,14 @@ class Workspace:
     def fork(self, context: Mapping[str, object], step: int | None = None) -> None:
         """Go on from this moment (or where ``step`` began) on a copy with another builder."""
         with self.turn:
-            self.session = self._forked(context, step)
+            self.session = self.running.fork({"context": context}, new_thread("ui"), step)
             self.overrides = dict(self.session.overrides)
             self.trail, self.looked_at = self.trail[:step], None
-
-    def _forked(self, context: Mapping[str, object], step: int | None) -> Session:
-        return self.running.fork({"context": context}, new_thread("ui"), step)
 
     def play_out(self, context: Mapping[str, object], step: int | None) -> Ending:
         """Play a copy on from this moment (or where ``step`` began) to its end, with a builder."""
         with self.turn:
-            copy, results = self._forked(context, step), []
+            copy, results = self.running.fork({"context": context}, new_thread("ui"), step), []
             while not (self.is_stopping or copy.done):
                 results.append(copy.step())
             values = copy.values

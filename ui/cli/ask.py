@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from pydantic import BeforeValidator
@@ -28,6 +28,7 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.ranking import bm25
 from stategate.nodes.retrieval.remember import owned_by
 from stategate.nodes.write_memory.long_term import LongTermMemory, memory_place
+from stategate.stores.corpus.chunking import Passage
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.errors import UserError
 from stategate.stores.home import new_thread, this_user, thread_of
@@ -81,11 +82,11 @@ def ask(settings: AskSettings) -> None:
     is_kept = settings.thread is not None
     session = open_session(settings, name, is_kept, remembers=is_kept or settings.remember)
     out = output.console(stderr=json_target == "-")
-    load_parts(session)
+    passages = load_parts(session)
     with output.stoppable(_GO_ON.format(name)) if is_kept else nullcontext():
         result = speak(session, question, out)
         forget_named(session, result, out, sys.stdin.isatty())
-    titles = _titles(session) if settings.show or json_target is not None else {}
+    titles = {passage.id: passage.title or passage.document for passage in passages}
     pieces = [(piece, titles.get(piece.id, "")) for piece in result.context.pieces]
     if settings.show:
         out.print(result.context.text, markup=False, style="dim")
@@ -105,7 +106,7 @@ def ask(settings: AskSettings) -> None:
             "config": session.agent.config.model_dump(mode="json"),
             "thread": name,
         }
-        output.write_json(json_target, reply)
+        output.wrote(json_target, reply)
 
 
 @command(chat_app, "stategate chat --corpus notes --thread monday --config qa-stm")
@@ -160,18 +161,16 @@ def open_session(
     return session
 
 
-def load_parts(session: Session) -> None:
-    """Index the corpus and start the chat model, saying so where it takes time."""
-    env = session.agent.config.env
-    if isinstance(env, QaEnv):
-        with output.working(f"reading {env.corpus}"):
-            index = env.index(session.agent.resources)
-        if not index.passages:
-            empty = (
-                f"there is no text in '{env.corpus}', so nothing can be found: put a file into it"
-            )
-            output.say(empty, "yellow", stderr=True)
+def load_parts(session: Session) -> Sequence[Passage]:
+    """Index the corpus and start the chat model, saying so where it takes time; return passages."""
+    env = cast(QaEnv, session.agent.config.env)
+    with output.working(f"reading {env.corpus}"):
+        passages = env.index(session.agent.resources).passages
+    if not passages:
+        empty = f"there is no text in '{env.corpus}', so nothing can be found: put a file into it"
+        output.say(empty, "yellow", stderr=True)
     load_model(session)
+    return passages
 
 
 def load_model(session: Session) -> None:
@@ -240,13 +239,6 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
 def _answer_of(result: StepResult) -> str:
     text = answered(result.decision.action)
     return result.decision.action if text is None else text
-
-
-def _titles(session: Session) -> dict[str, str]:
-    """Return the titles of the corpus's passages by id; of a world without a corpus, none."""
-    env, resources = session.agent.config.env, session.agent.resources
-    passages = env.index(resources).passages if isinstance(env, QaEnv) else ()
-    return {passage.id: passage.title or passage.document for passage in passages}
 
 
 class RankSettings(Settings):

@@ -23,7 +23,6 @@ from stategate.ui.cli.settings_command import command, single
 app = single()
 _TASKS = 30  # that are tried until the memories end differently
 _LINES = 12  # of a prompt that are shown
-_COLUMNS = ("memory", "reward", "steps", "tokens", "tokens_a_step", "commands_lost")
 
 
 class DemoSettings(Settings):
@@ -100,11 +99,10 @@ def play(graph: Graph, context: dict[str, Any], task: dict[str, Any]) -> Play:
     row = {
         "memory": context["kind"],
         "reward": float(session.values["reward"]),
-        "done": bool(session.values["done"]),
         "steps": len(steps),
         "tokens": tokens,
-        "tokens_a_step": round(tokens / max(len(steps), 1)),
-        "commands_lost": sum(len(step.context.dropped_actions) for step in steps),
+        "tokens a step": round(tokens / max(len(steps), 1)),
+        "commands lost": sum(len(step.context.dropped_actions) for step in steps),
     }
     return Play(session, steps, context, row)
 
@@ -136,9 +134,8 @@ def show(out: Console, plays: Sequence[Play], config: Config, number: int, is_ch
     else:
         _moment(out, plays, owner, at)
     heading(out, "how each ended")
-    heads = [name.replace("_", " ") for name in _COLUMNS]
-    out.print(output.table(heads, [[play.row[name] for name in _COLUMNS] for play in plays]))
-    if capped := [play.row["memory"] for play in plays if not play.row["done"]]:
+    out.print(output.table(list(plays[0].row), [list(play.row.values()) for play in plays]))
+    if capped := [play.row["memory"] for play in plays if not play.session.values["done"]]:
         out.print(f"stopped after {config.max_steps} steps: {', '.join(capped)}", style="dim")
     out.print("commands lost: those on the page that the player could not read, summed over steps")
     heading(out, "next")

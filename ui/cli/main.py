@@ -8,6 +8,7 @@ import errno
 import os
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from traceback import format_exc
 from typing import Annotated, Any
 
@@ -171,22 +172,15 @@ app = typer.Typer(
 )
 
 
-def _version(is_requested: bool) -> None:
-    if is_requested:
-        from importlib.metadata import version
-
-        typer.echo(f"stategate {version('stategate')}")
-        raise typer.Exit
-
-
 @app.callback(invoke_without_command=True)
 def stategate(
     context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
+    is_version_asked: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
 ) -> None:
     """Run an agent whose memory is a set of plug-in nodes, and measure which of them help."""
+    if is_version_asked:
+        typer.echo(f"stategate {version('stategate')}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

@@ -217,21 +217,18 @@ def _users(store: LongTerm) -> str:
 
 
 def _show(facts: Sequence[Fact]) -> None:
+    """Print facts, each with when it was told, how sure it is, and where."""
     for fact in facts:
         who = f"{fact.speaker}: " if fact.speaker else ""
         say(f"{fact.id}. {who}{fact.text}", "bold")
-        say(f"   {_details(fact)}", "dim")
-
-
-def _details(fact: Fact) -> str:
-    """Return when a fact was told, how sure it is, and where, in one line."""
-    parts = [time.strftime("%Y-%m-%d %H:%M", time.gmtime(fact.at))]
-    if fact.score:
-        parts.append(f"answers with probability {fact.support:.2f}")
-    if fact.valid_to is not None:
-        parts.append(f"until {day_of(fact.valid_to)} (fact {fact.closed_by})")
-    parts += [fact.source, f"trust {fact.trust:.1f}"]
-    return f"{', '.join(parts)}; from {f'{fact.thread_id} step {fact.step}'.strip()}"
+        parts = [time.strftime("%Y-%m-%d %H:%M", time.gmtime(fact.at))]
+        if fact.score:
+            parts.append(f"answers with probability {fact.support:.2f}")
+        if fact.valid_to is not None:
+            parts.append(f"until {day_of(fact.valid_to)} (fact {fact.closed_by})")
+        parts += [fact.source, f"trust {fact.trust:.1f}"]
+        where = f"{fact.thread_id} step {fact.step}".strip()
+        say(f"   {', '.join(parts)}; from {where}", "dim")
 
 
 def _listed(names: list[str]) -> str:

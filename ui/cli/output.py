@@ -87,16 +87,10 @@ def stoppable(how: str) -> Iterator[None]:
         raise typer.Abort(how) from None
 
 
-def write_json(target: str, value: object) -> None:
-    """Write ``value`` to a file, whole or not at all, or to stdout if ``target`` is ``-``."""
+def wrote(target: str | None, value: object) -> bool:
+    """Write ``value`` where ``--json`` asks for it, whole or not at all; says whether it does."""
     if target == "-":
         typer.echo(json.dumps(files.json_safe(value), indent=2))
-    else:
+    elif target is not None:
         files.write_json(target, value, indent=2)
-
-
-def wrote(target: str | None, value: object) -> bool:
-    """Write ``value`` where ``--json`` asks for it; says whether it does."""
-    if target is not None:
-        write_json(target, value)
     return target is not None

@@ -120,7 +120,7 @@ def run(settings: RunSettings) -> None:
     if settings.json_target != "-":
         transcript.end(sum(step.seconds for step in steps))
     if settings.json_target is not None:
-        output.write_json(settings.json_target, episode_dict(session, steps))
+        output.wrote(settings.json_target, episode_dict(session, steps))
 
 
 def task_of(world: World, goal: int | None, pairs: Sequence[str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from stategate.stores.errors import require_extra
 from stategate.stores.settings import Settings, option
 from stategate.trainers.collect import collect
 from stategate.trainers.settings import TRAINERS, TrajectorySettings, read_settings
-from stategate.ui.cli.output import console, say, stoppable, table, write_json
+from stategate.ui.cli.output import console, say, stoppable, table, wrote
 from stategate.ui.cli.settings_command import command, command_group
 
 app = command_group(
@@ -78,4 +78,4 @@ for _world in ("webshop", "alfworld"):
 @command(data_app, "stategate data trajectories --data official --actor policy --out runs/real")
 def trajectories(settings: TrajectorySettings) -> None:
     """Let a world's actors play, to train from; nothing that a test goal aims at is played."""
-    write_json("-", collect(settings))
+    wrote("-", collect(settings))

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib.resources import files
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import gradio as gr
 from gradio.blocks import Block
@@ -60,9 +61,27 @@ class Tab:
 
     status: gr.HTML
 
-    def idle(self) -> Update:
-        """Return what an error changes beside the message, such as buttons that were off."""
+    def idle(self, *values: object) -> Update:
+        """Return what an error changes beside the message; ``values`` are those of its event."""
         return {}
+
+    def recovered(self, error: Exception, values: tuple[Any, ...]) -> Update:
+        """Return what an error of an event draws."""
+        idle: Update = {}
+        with suppress(Exception):  # what failed may fail again
+            idle = self.idle(*values)
+        return {**idle, self.status: failed(error)}
+
+    def busy(self) -> Update:
+        """Return what is drawn while a long event goes on, such as buttons that are off."""
+        return {}
+
+    async def make(self, label: str, move: Callable[..., Update], *args: object) -> Updates:
+        """Yield that a long move goes on, and then what it changes."""
+        made: Update = {self.status: ""}
+        async for status in moving(label, lambda: made.update(move(*args))):
+            yield {**self.busy(), self.status: status}
+        yield made
 
     def parts(self) -> list[Block]:
         """Return every component that the tab holds."""
@@ -91,13 +110,29 @@ def on_event(method: Callable[..., Update]) -> Callable[..., Update]:
         try:
             return {self.status: "", **method(self, *self.inputs(values))}
         except Exception as error:  # whatever a node or a store raises must not end the page
-            return {**self.idle(), self.status: failed(error)}
+            return self.recovered(error, values)
 
     return guarded
 
 
-def on_move(method: Callable[..., Updates]) -> Callable[..., Updates]:
-    """Let a tab's long move answer an event, as :func:`on_event` does, with update after update.
+def on_move(label: str) -> Callable[[Callable[..., Update]], Callable[..., Updates]]:
+    """Let a tab's long method answer an event, as :func:`on_event` does; meanwhile ``label`` is drawn.
+
+    ``{0}`` in it is what the method is called with first.
+    """
+
+    def decorate(method: Callable[..., Update]) -> Callable[..., Updates]:
+        @wraps(method)
+        def moved(self: Tab, *values: Any) -> Updates:
+            return self.make(label.format(*values), method, self, *values)
+
+        return on_moves(moved)
+
+    return decorate
+
+
+def on_moves(method: Callable[..., Updates]) -> Callable[..., Updates]:
+    """Let a tab's method answer an event with update after update, as :func:`on_event` does with one.
 
     It ends with one that changes nothing: Gradio sends the last update twice, which may be after the
     next move has drawn the tab.
@@ -109,49 +144,31 @@ def on_move(method: Callable[..., Updates]) -> Callable[..., Updates]:
             async for update in method(self, *await in_thread(self.inputs, values)):
                 yield update
         except Exception as error:
-            yield {**self.idle(), self.status: failed(error)}
+            yield await in_thread(self.recovered, error, values)
         yield {self.status: gr.skip()}
 
     return guarded
 
 
-class Move(Generic[T]):
-    """A long move, in a thread of its own; where its page is closed it ends there by itself.
+async def moving(label: str, move: Callable[..., object], *args: object) -> AsyncIterator[Markup]:
+    """Make a long move in a thread of its own; where its page is closed it ends there by itself.
 
-    Iterating yields, now and then, what to draw while it goes on: ``label``, or how far it is. Two
-    quick updates of one component reach the page in either order: a move that ends at once yields
-    nothing, and what is drawn stands for :data:`PATIENCE` seconds.
+    Yields, now and then, what to draw while it goes on: ``label``, or how far it is. Two quick updates
+    of one component reach the page in either order: a move that ends at once yields nothing, and what
+    is drawn stands for :data:`PATIENCE` seconds. Raises what the move raises.
     """
+    lines = [label]
 
-    def __init__(self, label: str, move: Callable[..., T], *args: object) -> None:
-        self.line = label
-        self._task = asyncio.ensure_future(in_thread(self._run, move, args))
+    def run() -> None:
+        with reports_to(lines.append):
+            move(*args)
 
-    def _run(self, move: Callable[..., T], args: tuple[object, ...]) -> T:
-        with reports_to(self._hear):
-            return move(*args)
-
-    def _hear(self, line: str) -> None:
-        self.line = line
-
-    async def __aiter__(self) -> AsyncIterator[Markup]:
-        """Yield until the move is over, at most every :data:`PATIENCE` seconds."""
-        await asyncio.wait([self._task], timeout=PATIENCE)
-        while not self._task.done():
-            yield working(self.line)
-            await asyncio.sleep(PATIENCE)
-
-    async def changes(self) -> AsyncIterator[Markup]:
-        """Yield what to draw, each time that it is something else."""
-        drawn = None
-        async for status in self:
-            if status != drawn:
-                yield status
-            drawn = status
-
-    async def result(self) -> T:
-        """Return what the move returns; raises what it raises."""
-        return await self._task
+    task = asyncio.ensure_future(in_thread(run))
+    await asyncio.wait([task], timeout=PATIENCE)
+    while not task.done():
+        yield working(lines[-1])
+        await asyncio.sleep(PATIENCE)
+    await task
 
 
 async def in_thread(call: Callable[..., T], *args: object) -> T:
@@ -163,11 +180,6 @@ def button(label: str, name: str, width: int, **more: Any) -> gr.Button:
     """Return a button as wide as it needs to be, called ``sg-NAME``."""
     settings: dict[str, Any] = {"size": "md", "scale": 0, "min_width": width, **more}
     return gr.Button(label, elem_id=f"sg-{name}", **settings)
-
-
-def stop_button(name: str) -> gr.Button:
-    """Return the button that ends a run of several steps, seen only while one is made."""
-    return button("Stop", name, 84, variant="stop", visible=False)
 
 
 def box(label: str, name: str, width: int = 220, **more: Any) -> gr.Textbox:
@@ -208,11 +220,6 @@ def frame(name: str, label: str, headers: Sequence[str] = (), **more: Any) -> gr
     """Return a table that is only looked at, called ``sg-NAME``."""
     how: dict[str, Any] = {"wrap": True, "interactive": False, "buttons": [], **more}
     return gr.Dataframe(headers=list(headers) or None, label=label, elem_id=f"sg-{name}", **how)
-
-
-def column(scale: int = 5) -> gr.Column:
-    """Return one column of a stage, to build inside."""
-    return gr.Column(scale=scale, min_width=320)
 
 
 def chosen(event: gr.EventData, key: str) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 import gradio as gr
 from markupsafe import Markup
 
-from stategate.envs.protocols import Observation
 from stategate.nodes.protocols import EnvParams
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
@@ -15,7 +14,7 @@ from stategate.ui.actions import titles_of, who_plays
 from stategate.ui.app.context import Lane, in_words, render_lanes
 from stategate.ui.app.html import empty
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_move
+from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_moves
 from stategate.ui.app.tabs.episode import EpisodeTab
 from stategate.ui.app.tabs.episode_view import render_trail
 from stategate.ui.app.workspace import Workspace
@@ -34,7 +33,6 @@ class Comparison:
     of: tuple[str, int] | None = None
     step: int | None = None
     lanes: list[Lane] = field(default_factory=list)
-    page: Observation | None = None
     label: str = ""
 
 
@@ -64,7 +62,7 @@ class CompareTab(common.AgentTab):
         with gr.Row(elem_classes="sg-controls"):
             self.go = common.button("Compare", "compare", 110, variant="primary")
             self.play = common.button("Play all to the end", "play-all", 160)
-            self.stop = common.stop_button("compare-stop")
+            self.stop = common.button("Stop", "compare-stop", 84, variant="stop", visible=False)
             self.trail = common.clickable_html("moments")
         self.status = gr.HTML(elem_id="sg-compare-status")
         self.lanes = common.clickable_html("lanes")
@@ -86,7 +84,7 @@ class CompareTab(common.AgentTab):
             **self.idle(),
         }
 
-    @on_move
+    @on_moves
     async def begin(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Draw the tab for a page that was just opened; what can be compared at once is."""
         comparison = self.comparison(workspace)
@@ -107,7 +105,7 @@ class CompareTab(common.AgentTab):
         async for update in self._compare(workspace, kinds, budget):
             yield update
 
-    def idle(self) -> Update:
+    def idle(self, *values: object) -> Update:
         """Return what the end of a long move changes: there is nothing to stop."""
         return {self.stop: gr.update(visible=False, interactive=True)}
 
@@ -119,7 +117,8 @@ class CompareTab(common.AgentTab):
         seen = self.comparison(workspace)
         if not seen.lanes:
             return empty("The same moment, another memory", _HINT)
-        chunks = workspace.view.chunks(seen.page) if seen.page is not None else ()
+        looks = [lane.seen for lane in seen.lanes if lane.seen is not None]
+        chunks = workspace.view.chunks(looks[0].observation) if looks else ()
         about = (seen.label, workspace.instruction, who_plays(workspace.config.actor))
         whole = in_words([*chunks, *workspace.past])
         return render_lanes(seen.lanes, whole, titles_of(chunks), about)
@@ -132,7 +131,7 @@ class CompareTab(common.AgentTab):
         comparison.step = common.number_of(event, "look", len(workspace.trail))
         return {self.trail: self._moments(workspace), self.lanes: self._lanes_html(workspace)}
 
-    @on_move
+    @on_moves
     def compare(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Build each context and ask the actor, one builder after the other, drawing as they come."""
         return self._compare(workspace, kinds, budget)
@@ -143,16 +142,15 @@ class CompareTab(common.AgentTab):
             raise UserError(f"choose {LEAST} to {MOST} context builders")
         comparison = self.comparison(workspace)
         step = self._moment(workspace)
-        comparison.lanes, comparison.page = lanes, None
+        comparison.lanes = lanes
 
         def look(lane: Lane) -> Lane:
             seen = workspace.look(lane.params, step)
-            comparison.page = seen.observation
             return replace(lane, seen=seen, budget=seen.budget)
 
         return self._each(workspace, look)
 
-    @on_move
+    @on_moves
     async def play_all(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Play a copy of the moment to its end with each builder; rewards stand side by side."""
         workspace.is_stopping = False
@@ -181,19 +179,22 @@ class CompareTab(common.AgentTab):
         comparison = self.comparison(workspace)
         lanes = comparison.lanes
         workspace.is_stopping = False
+
+        def make(number: int) -> None:
+            lane = replace(lanes[number], waiting=False, problem="")
+            try:
+                lanes[number] = move(lane)
+            except Exception as error:  # one builder that fails must not hide the others
+                lanes[number] = replace(lane, problem=common.problem_of(error))
+
         for number, lane in enumerate(lanes):
             lanes[number] = replace(lane, waiting=True)
-            making = common.Move(f"{lane.name} {doing}…", move, lane)
-            async for status in making.changes():
+            async for status in common.moving(f"{lane.name} {doing}…", make, number):
                 yield {
                     self.status: status,
                     self.stop: gr.update(visible=True),
                     self.lanes: self._lanes_html(workspace),
                 }
-            try:
-                lanes[number] = replace(await making.result(), waiting=False, problem="")
-            except Exception as error:  # one builder that fails must not hide the others
-                lanes[number] = replace(lane, waiting=False, problem=common.problem_of(error))
             if comparison.lanes is not lanes:
                 return
             if workspace.is_stopping:
@@ -251,10 +252,7 @@ class CompareTab(common.AgentTab):
 
 def first_kinds(env: EnvParams) -> list[str]:
     """Return the context builders that are compared at first in a world."""
-    fitting = registry().fitting("context", env)
-    return [
-        kind for kind in (FIRST_PARTIAL if env.partially_observed else FIRST) if kind in fitting
-    ]
+    return list(FIRST_PARTIAL if env.partially_observed else FIRST)
 
 
 def lane_of(workspace: Workspace, name: str, budget: int) -> Lane:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,7 +16,7 @@ from stategate.stores.errors import UserError
 from stategate.ui.actions import typed_action
 from stategate.ui.app.html import short
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_move
+from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_move, on_moves
 from stategate.ui.app.tabs.episode_view import draw, render_pipeline
 from stategate.ui.app.tabs.state import StatePanel
 from stategate.ui.app.workspace import Workspace
@@ -35,6 +35,8 @@ _FIRST = {
     "actor": ["rule", "search_heuristic", "policy", "chat"],
 }
 MORE = "more …"
+#: What is said while a move is made; {0} is the workspace.
+_CHOOSING, _OPENING = "{0.config.actor.kind} is choosing …", "opening the world …"
 
 
 def quick(slot: str, config: Config, *, is_whole: bool = False) -> dict[str, Any]:
@@ -88,7 +90,6 @@ class EpisodeTab(common.AgentTab):
 
     def __init__(self, app: App, pipeline: gr.HTML) -> None:
         self.app, self.pipeline = app, pipeline
-        self._choices: dict[str, list[tuple[str, int]]] = {}
         config = app.agents.config
         with gr.Row(elem_classes="sg-picker"):
             worlds = [kind for kind in sorted(registry().kinds("env")) if kind != "qa"]
@@ -106,7 +107,7 @@ class EpisodeTab(common.AgentTab):
         with gr.Row(elem_classes="sg-controls"):
             self.step = common.button("Step", "step", 84, scale=None, variant="primary")
             self.run = common.button("Auto-run", "run", 96, scale=None)
-            self.stop = common.stop_button("stop")
+            self.stop = common.button("Stop", "stop", 84, variant="stop", visible=False)
             self.back = common.button("Back", "back", 84, scale=None)
             hint = "act yourself: click on the page, or type an action"
             self.typed = common.bare_box(hint, "typed", 4)
@@ -114,29 +115,31 @@ class EpisodeTab(common.AgentTab):
         self.status = gr.HTML(elem_id="sg-status")
         self.trail = common.clickable_html("trail")
         with gr.Row(elem_classes="sg-stage"):
-            with common.column(6):
+            with gr.Column(scale=6):
                 self.page = common.clickable_html("page")
-            with common.column():
+            with gr.Column(scale=5):
                 self.side = gr.HTML(elem_id="sg-side")
         self.outputs = self.parts()
         self.state = StatePanel(app)
         self._wire()
 
-    def show(self, workspace: Workspace, error: BaseException | None = None) -> Update:
+    def show(self, workspace: Workspace) -> Update:
         """Return the update that draws the tab as the workspace stands."""
         view, config = draw(workspace), workspace.config
-        limit, problem = config.context.budget, error or view.problem
+        limit, problem = config.context.budget, view.problem
         looks_back = workspace.looked_at is not None
         can_step = view.is_open and config.actor.kind != "human"
+        resources, world = workspace.agent.resources, ("choices", config.env.model_dump_json())
+        tasks = resources.once(world, lambda: task_choices(workspace.world))
         return {
             self.pipeline: render_pipeline(config),
             self.status: common.failed(problem) if problem is not None else "",
             self.trail: view.trail,
             self.page: view.page,
             self.side: view.side,
-            self.typed: "" if error is None else gr.update(),
+            self.typed: "",
             self.world: config.env.kind,
-            self.task: gr.update(choices=self._tasks(workspace), value=workspace.instruction),
+            self.task: gr.update(choices=tasks, value=workspace.instruction),
             self.context: gr.update(**quick("context", config)),
             self.budget: gr.update(value=limit, maximum=max(2000, limit)),
             self.actor: gr.update(**quick("actor", config)),
@@ -147,13 +150,11 @@ class EpisodeTab(common.AgentTab):
             self.act: gr.update(interactive=view.is_open and not looks_back),
         }
 
-    def _tasks(self, workspace: Workspace) -> list[tuple[str, int]]:
-        env = workspace.config.env.model_dump_json()
-        if env not in self._choices:
-            self._choices[env] = task_choices(workspace.world)
-        return self._choices[env]
+    def idle(self, *values: object) -> Update:
+        """Return the tab as it stands after an error; what was typed can be mended."""
+        return {**self.show(self.app.of(str(values[0]))), self.typed: gr.skip()}
 
-    def _waiting(self) -> Update:
+    def busy(self) -> Update:
         """Return the buttons as they are while a move is made."""
         return {
             part: gr.update(interactive=False)
@@ -162,57 +163,38 @@ class EpisodeTab(common.AgentTab):
 
     # What the buttons do.
 
-    @on_move
-    def load(self, workspace: Workspace) -> Updates:
+    @on_move("a step is being taken")
+    def load(self, workspace: Workspace) -> Update:
         """Draw the tab for a page that was just opened or reloaded, perhaps in the middle of a step."""
-        return self.move(workspace, open_first, "a step is being taken")
+        open_first(workspace)
+        return self.show(workspace)
 
-    @on_move
-    def back_up(self, workspace: Workspace) -> Updates:
+    @on_move("going back …")
+    def back_up(self, workspace: Workspace) -> Update:
         """Undo a step."""
-        return self.move(workspace, Workspace.back, "going back …")
+        workspace.back()
+        return self.show(workspace)
 
-    async def move(
-        self, workspace: Workspace, what: Callable[[Workspace], object], label: str
-    ) -> Updates:
-        """Make a move of the workspace; an error becomes a message."""
-        move = common.Move(label, what, workspace)
-        async for status in move.changes():
-            yield {**self._waiting(), self.status: status}
-        error: BaseException | None = None
-        try:
-            await move.result()
-        except Exception as raised:  # whatever a node raises must not end the page
-            error = raised
-        yield await common.in_thread(self.show, workspace, error)
-
-    @on_move
-    def take_step(self, workspace: Workspace) -> Updates:
+    @on_move(_CHOOSING)
+    def take_step(self, workspace: Workspace) -> Update:
         """Let the actor take a step."""
-        return self._step(workspace)
+        workspace.step()
+        return self.show(workspace)
 
-    def _step(
-        self, workspace: Workspace, step: Callable[[Workspace], object] = Workspace.step
-    ) -> Updates:
-        return self.move(workspace, step, f"{workspace.config.actor.kind} is choosing …")
-
-    @on_move
+    @on_moves
     async def auto_run(self, workspace: Workspace) -> Updates:
         """Take steps until the end, a stop, an error, or another episode in the place of this one."""
         workspace.is_stopping, session = False, workspace.running
 
-        def step(workspace: Workspace) -> None:
+        def step() -> Update:
             with workspace.turn:
                 if workspace.session is session:
                     workspace.step()
+            return self.show(workspace)
 
         while not (await common.in_thread(lambda: session.done) or workspace.is_stopping):
-            steps = len(workspace.trail)
-            async for update in self._step(workspace, step):
-                yield {**update, **self._waiting(), self.stop: gr.update(visible=True)}
-            if len(workspace.trail) == steps:  # an error, which the update tells
-                yield update
-                return
+            async for update in self.make(_CHOOSING.format(workspace), step):
+                yield {**update, **self.busy(), self.stop: gr.update(visible=True)}
             await asyncio.sleep(PACE)
         yield await common.in_thread(self.show, workspace)
 
@@ -222,23 +204,21 @@ class EpisodeTab(common.AgentTab):
         workspace.is_stopping = True
         return {self.status: gr.skip(), self.stop: gr.update(interactive=False)}
 
-    @on_move
-    def by_hand(self, workspace: Workspace, typed: str) -> Updates:
+    @on_move("acting …")
+    def by_hand(self, workspace: Workspace, typed: str) -> Update:
         """Take a person's own action."""
+        page = workspace.running.observation
+        workspace.act(typed_action(typed or "", page, workspace.view.actions))
+        return self.show(workspace)
 
-        def act(workspace: Workspace) -> None:
-            page = workspace.running.observation
-            workspace.act(typed_action(typed or "", page, workspace.view.actions))
-
-        return self.move(workspace, act, "acting …")
-
-    @on_move
-    async def clicked(self, workspace: Workspace, event: gr.EventData) -> Updates:
+    @on_move("acting …")
+    def clicked(self, workspace: Workspace, event: gr.EventData) -> Update:
         """Take the action of the element that was clicked on the page."""
         action = common.chosen(event, "action")
-        if action and not takes_text(action):
-            async for update in self.move(workspace, lambda w: w.act(action), "acting …"):
-                yield update
+        if not action or takes_text(action):
+            return {}
+        workspace.act(action)
+        return self.show(workspace)
 
     @on_event
     def look(self, workspace: Workspace, event: gr.EventData) -> Update:
@@ -246,56 +226,43 @@ class EpisodeTab(common.AgentTab):
         workspace.looked_at = common.number_of(event, "look", len(workspace.trail))
         return self.show(workspace)
 
-    @on_move
-    def enter(self, workspace: Workspace, world: str) -> Updates:
+    @on_move(_OPENING)
+    def enter(self, workspace: Workspace, world: str) -> Update:
         """Take another world, with the agent that it begins with, and begin a task there."""
+        before, agents = workspace.config, self.app.agents
+        there = before.model_copy(update={"env": agents.of_world(world).env})
+        workspace.configure(agents.fitted(there, before)[0])
+        open_first(workspace)
+        return self.show(workspace)
 
-        def change(workspace: Workspace) -> None:
-            before, agents = workspace.config, self.app.agents
-            there = before.model_copy(update={"env": agents.of_world(world).env})
-            workspace.configure(agents.fitted(there, before)[0])
-            open_first(workspace)
-
-        return self.move(workspace, change, "opening the world …")
-
-    @on_move
-    async def swap(self, workspace: Workspace, kind: str, budget: float, actor: str) -> Updates:
+    @on_move("swapping …")
+    def swap(self, workspace: Workspace, kind: str, budget: float, actor: str) -> Update:
         """Go on with the context builder, budget and actor that the bar says, or show more of them."""
         if MORE in (kind, actor):
             slot, box = ("context", self.context) if kind == MORE else ("actor", self.actor)
-            yield {box: gr.update(**quick(slot, workspace.config, is_whole=True))}
-            return
+            return {box: gr.update(**quick(slot, workspace.config, is_whole=True))}
+        context = workspace.config.context
+        values = context.model_dump(mode="json") if kind == context.kind else {"kind": kind}
+        slots: dict[str, Any] = {"context": {**values, "budget": int(budget)}}
+        if actor != workspace.config.actor.kind:
+            slots["actor"] = {"kind": actor}
+        workspace.swap(slots)
+        return self.show(workspace)
 
-        def change(workspace: Workspace) -> None:
-            context, acting = workspace.config.context, workspace.config.actor
-            values = context.model_dump(mode="json") if kind == context.kind else {"kind": kind}
-            slots: dict[str, Any] = {"context": {**values, "budget": int(budget)}}
-            if actor != acting.kind:
-                slots["actor"] = {"kind": actor}
-            workspace.swap(slots)
-
-        async for update in self.move(workspace, change, "swapping …"):
-            yield update
-
-    def _begin(self, workspace: Workspace, chosen: int | str) -> Updates:
-        def start(workspace: Workspace) -> None:
-            workspace.start(task_of(chosen, workspace.world.tasks()))
-
-        return self.move(workspace, start, "opening the world …")
-
-    @on_move
-    def begin_any(self, workspace: Workspace) -> Updates:
+    @on_move(_OPENING)
+    def begin_any(self, workspace: Workspace) -> Update:
         """Begin any task."""
-        return self._begin(workspace, random.randrange(max(len(workspace.world.tasks()), 1)))
+        tasks = workspace.world.tasks()
+        workspace.start(task_of(random.randrange(max(len(tasks), 1)), tasks))
+        return self.show(workspace)
 
-    @on_move
-    async def begin(self, workspace: Workspace, chosen: int | str | None) -> Updates:
+    @on_move(_OPENING)
+    def begin(self, workspace: Workspace, chosen: int | str | None) -> Update:
         """Begin the task that was chosen or written; a list that one leaves tells its value again."""
-        if chosen in (None, "", workspace.instruction):
-            yield {self.task: workspace.instruction}
-            return
-        async for update in self._begin(workspace, chosen or 0):
-            yield update
+        if chosen is None or chosen in ("", workspace.instruction):
+            return {self.task: workspace.instruction, self.status: gr.skip()}
+        workspace.start(task_of(chosen, workspace.world.tasks()))
+        return self.show(workspace)
 
     def _wire(self) -> None:
         tab, outputs = self.app.tab, self.outputs
@@ -314,8 +281,7 @@ class EpisodeTab(common.AgentTab):
         self.page.submit(self.clicked, [tab], **how)
         self.trail.click(self.look, [tab], **how)
         bar = [tab, self.context, self.budget, self.actor]
-        for swaps in (self.context.input, self.actor.input):
-            swaps(self.swap, bar, **how)
+        gr.on([self.context.input, self.actor.input], self.swap, bar, **how)
         self.budget.input(self.swap, bar, trigger_mode="always_last", **how)
         self.state.wire(self.trail)
 
@@ -323,7 +289,7 @@ class EpisodeTab(common.AgentTab):
 def open_first(workspace: Workspace) -> None:
     """Begin a tab's first task, one step in: memories then have something to choose from."""
     with workspace.turn:
-        if not workspace.is_new:
+        if workspace.session is not None:
             return
         # A world that must be asked is left alone: one starts by hand.
         with suppress(UserError):

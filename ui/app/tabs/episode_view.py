@@ -98,7 +98,8 @@ def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
 def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:
     result, action = seen.result, seen.result.decision.action
     look = PageLook(action, result.context.dropped_actions, is_live=False)
-    look.forms = taken_slot(action, result.observation)
+    is_unlisted = action not in result.observation.actions and all(split_action(action))
+    look.forms = [action] if is_unlisted else []
     view.page = _page(workspace, result.observation, look, result.step)
     view.side = _read_at(workspace, seen)
 
@@ -144,15 +145,6 @@ def _read(
     return render_context(context, params.budget, whole, title=title, names=titles_of(chunks))
 
 
-def taken_slot(action: str, observation: Observation) -> list[str]:
-    """Return the affordance of an action in words that the page did not list, if it was one."""
-    verb, text = split_action(action)
-    is_listed = action in observation.actions or any(
-        takes_text(affordance) and verb_of(affordance) == verb for affordance in observation.actions
-    )
-    return [] if is_listed or not verb or not text else [f"{verb}[<words>]"]
-
-
 def render_trail(
     trail: Sequence[Seen], looked_at: int | None = None, is_over: bool = False
 ) -> Markup:
@@ -178,8 +170,8 @@ class PageLook:
     """How a page is drawn.
 
     ``action`` was taken here (it is ringed), ``hidden`` are the affordances that
-    the model cannot see (dashed), ``is_live`` says whether one can act here, ``forms`` are affordances
-    that take words beside those that the page lists, ``primary`` is the command that ends a task.
+    the model cannot see (dashed), ``is_live`` says whether one can act here, ``forms`` are actions in
+    words beside those that the page lists, ``primary`` is the command that ends a task.
     """
 
     action: str | None = None
@@ -235,5 +227,5 @@ def render_page(
         chunks[first:] = sorted(chunks[first:], key=lambda chunk: _RANKS.get(chunk.role, 3))
     parts = [_Part(chunk, texts_of(chunk), lead_of(chunk)) for chunk in chunks]
     runs = [(role, list(run)) for role, run in itertools.groupby(parts, lambda p: p.chunk.role)]
-    slots = dict.fromkeys([*filter(takes_text, observation.actions), *look.forms])
-    return macros("page").page(look, address, instruction, slots, runs)
+    verbs = dict.fromkeys(map(verb_of, [*filter(takes_text, observation.actions), *look.forms]))
+    return macros("page").page(look, address, instruction, verbs, runs)

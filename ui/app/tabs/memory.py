@@ -38,7 +38,14 @@ class MemoryTab(Tab):
         self.status = gr.HTML(elem_id="sg-memory-status")
         self.facts = frame("facts", "Facts", _FACTS, column_widths=_WIDTHS)
         self.selected = gr.State(None)
-        self._wire(opened)
+        seen, places, how = [self.whose, self.words], self.parts(), QUIET
+        opened.select(self.show, None, places, **how)
+        for event in (self.find.click, self.words.submit, self.whose.input):
+            event(self.look, seen, places, **how)
+        self.facts.select(self.select, [self.whose], places, **how)
+        self.forget.click(self.forget_facts, [*seen, self.selected], places, **how)
+        self.forget_all.click(lambda: gr.update(visible=True), None, [self.sure], **how)
+        self.sure.click(self.forget_facts, [self.whose], places, **how)
         with gr.Accordion("Banks of experience", open=False, elem_id="sg-banks"):
             BanksPanel(opened)
 
@@ -99,16 +106,6 @@ class MemoryTab(Tab):
         gone = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         message = f"Forgotten: {gone}." if counts["facts"] else "Nothing was there to forget."
         return {**self.look(whose, words), self.status: note(message, "good")}
-
-    def _wire(self, opened: gr.Tab) -> None:
-        seen, places, how = [self.whose, self.words], self.parts(), QUIET
-        opened.select(self.show, None, places, **how)
-        for event in (self.find.click, self.words.submit, self.whose.input):
-            event(self.look, seen, places, **how)
-        self.facts.select(self.select, [self.whose], places, **how)
-        self.forget.click(self.forget_facts, [*seen, self.selected], places, **how)
-        self.forget_all.click(lambda: gr.update(visible=True), None, [self.sure], **how)
-        self.sure.click(self.forget_facts, [self.whose], places, **how)
 
 
 class BanksPanel(Tab):

@@ -1,25 +1,26 @@
 """The QA tab: a conversation over a corpus, streamed, with everything that the answer was made from."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import cast
 
 import gradio as gr
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from markupsafe import Markup
 
 from stategate.envs.protocols import Chunk
+from stategate.graph.session import StepResult
 from stategate.nodes.act.answerability import WROTE
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import BuiltContext
-from stategate.nodes.registry import registry
 from stategate.stores.corpus.corpus import Changes, corpus_names
 from stategate.stores.corpus.documents import SUFFIXES
 from stategate.ui.app.agents import Conversation
 from stategate.ui.app.context import render_context
 from stategate.ui.app.html import brief, day, empty, macros, note
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_move
+from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_move, on_moves
 from stategate.ui.app.tabs.episode_view import render_pipeline
 from stategate.ui.app.workspace import Workspace
 
@@ -32,19 +33,21 @@ _FACTS = 8  # of long-term memory that stand beside the conversation
 _HINT = "The passages that it was made from, with their scores, and the turns before it."
 
 
-def chat_entries(messages: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+def chat_entries(messages: Iterable[BaseMessage]) -> list[dict[str, str]]:
     """Return messages as text: the chat draws whatever HTML a document put into an answer.
 
     What a model wrote and was taken back stays, struck through, with the reason.
     """
     entries = []
     for message in messages:
-        content = html.escape(message["content"], quote=False)
-        why, _, wrote = html.escape(message.get("reason", ""), quote=False).partition(WROTE)
+        content = html.escape(str(message.text), quote=False)
+        reason = str(message.response_metadata.get("reason", ""))
+        why, _, wrote = html.escape(reason, quote=False).partition(WROTE)
         if wrote:
             doubt = why.removeprefix("nothing found: ")
             content += f"<p>Taken back ({doubt}): <del>{wrote}</del></p>"
-        entries.append({"role": message["role"], "content": content})
+        role = "assistant" if message.type == "ai" else "user"
+        entries.append({"role": role, "content": content})
     return entries
 
 
@@ -53,11 +56,12 @@ class QaTab(common.AgentTab):
 
     def __init__(self, app: App, pipeline: gr.HTML) -> None:
         self.app, self.pipeline = app, pipeline
-        contexts = [kind for kind in _CONTEXTS if kind in registry().kinds("context")]
         with gr.Row(elem_classes="sg-agentbar"):
             label = "Corpus (or a folder)"
             self.corpus = common.choice(label, "qa-corpus", 170, allow_custom_value=True, scale=2)
-            self.context = common.radio("Context builder", "qa-context", 230, choices=contexts)
+            self.context = common.radio(
+                "Context builder", "qa-context", 230, choices=list(_CONTEXTS)
+            )
             label = "Actor (extract: no model)"
             self.actor = common.radio(label, "qa-actor", 190, choices=list(_ACTORS))
         with gr.Row(elem_classes="sg-controls"):
@@ -73,7 +77,7 @@ class QaTab(common.AgentTab):
             self.fresh = common.button("New conversation", "qa-new", 150)
         self.status = gr.HTML(elem_id="sg-qa-status")
         with gr.Row(elem_classes="sg-stage"):
-            with common.column(6):
+            with gr.Column(scale=6):
                 self.chat = gr.Chatbot(
                     height=520,
                     show_label=False,
@@ -87,7 +91,7 @@ class QaTab(common.AgentTab):
                 with gr.Row(elem_classes="sg-controls"):
                     self.question = common.bare_box("your question", "question", 6)
                     self.send = common.button("Ask", "ask", 80, variant="primary")
-            with common.column():
+            with gr.Column(scale=5):
                 self.remembered = gr.HTML(elem_id="sg-remembered")
                 self.sources = gr.HTML(elem_id="sg-sources")
         self.outputs = self.parts()
@@ -110,15 +114,19 @@ class QaTab(common.AgentTab):
             **self.idle(),
         }
 
-    def idle(self) -> Update:
+    def idle(self, *values: object) -> Update:
         """Return the buttons as they are while nothing goes on."""
         return {self.send: gr.update(interactive=True)}
+
+    def busy(self) -> Update:
+        """Return the buttons as they are while something goes on."""
+        return {self.send: gr.update(interactive=False)}
 
     def _sources(self, talk: Conversation) -> Markup:
         last = talk.last
         if last is None:
             return empty("What an answer is made from", _HINT)
-        agent = talk.graph.agent
+        agent = talk.session.agent
         chunks = cast(QaEnv, agent.config.env).source(last.observation, agent.resources).all()
         costs = f"answered in {brief(last.seconds)}: {last.decision.reason}"
         read = f"read: {', '.join(sources_of(last.context, chunks)) or 'no passage'}"
@@ -137,13 +145,13 @@ class QaTab(common.AgentTab):
         rows = [(f.text, f.text in said, day(f.valid_to)) for f in facts[:_FACTS]]
         return macros("parts").remembered(rows, len(facts))
 
-    @on_move
+    @on_moves
     async def ask(self, workspace: Workspace, question: str) -> Updates:
         """Put a question and show the answer as it is written."""
         question, talk = (question or "").strip(), workspace.conversation
-        history = [m for m in await common.in_thread(lambda: talk.messages) if m["content"]]
-        if not history or (history[-1]["role"], history[-1]["content"]) != ("user", question):
-            history.append({"role": "user", "content": question})
+        history = [m for m in await common.in_thread(lambda: talk.messages) if m.text]
+        if not history or (history[-1].type, history[-1].text) != ("human", question):
+            history.append(HumanMessage(question))
         written: list[str] = []
         thread = talk.thread
         label = f"{talk.settings['actor']} is answering …"
@@ -151,29 +159,21 @@ class QaTab(common.AgentTab):
             self.chat: chat_entries(history),
             self.question: "",
             self.status: common.working(label),
-            self.send: gr.update(interactive=False),
+            **self.busy(),
         }
-        answering = common.Move(label, talk.ask, question, written.append)
-        async for progress in answering:
-            if talk.thread != thread:  # another conversation was begun
-                return
-            answer = [{"role": "assistant", "content": "".join(written)}] if written else []
-            yield {self.chat: chat_entries([*history, *answer]), self.status: progress}
         try:
-            result = await answering.result()
+            async for progress in common.moving(label, talk.ask, question, written.append):
+                if talk.thread != thread:  # another conversation was begun
+                    return
+                answer = [AIMessage("".join(written))] if written else []
+                yield {self.chat: chat_entries([*history, *answer]), self.status: progress}
         except Exception:
             if talk.thread == thread:
                 yield {self.question: question}  # to be asked again
             raise
-        if talk.thread != thread:
-            return
-        update = await common.in_thread(self._update, talk)
-        named = [piece.id.removeprefix("fact:") for piece in result.context.visible("forget")]
-        fallback = result.decision.fallback
-        status = note(fallback, "warn") if fallback else ""
-        if named:
-            status = note(f"{_FORGET} {', '.join(named)}.")
-        yield {**update, self.status: status}
+        if talk.thread == thread and talk.last is not None:
+            update = await common.in_thread(self._update, talk)
+            yield {**update, self.status: _told(talk.last)}
 
     @on_event
     def restart(self, workspace: Workspace) -> Update:
@@ -187,35 +187,39 @@ class QaTab(common.AgentTab):
         workspace.conversation.choose(corpus=corpus, context=context, actor=actor)
         return {self.pipeline: render_pipeline(workspace.conversation.config)}
 
-    @on_move
-    async def add(self, workspace: Workspace, files: list[str] | None) -> Updates:
+    @on_move("reading the files …")
+    def add(self, workspace: Workspace, files: list[str] | None) -> Update:
         """Read uploaded files into the tab's corpus, telling how far it is."""
         talk = workspace.conversation
-        adding = common.Move("reading the files …", talk.add_files, files or ())
-        async for status in adding:
-            yield {self.status: status, self.send: gr.update(interactive=False)}
-        added = _added(await adding.result(), talk.settings["corpus"])
-        yield {**await common.in_thread(self._update, talk), self.status: added}
+        changes = talk.add_files(files or ())
+        return {**self._update(talk), self.status: _added(changes, talk.settings["corpus"])}
 
     def wire(self, opened: gr.Tab) -> None:
         """Connect; ``opened`` is the tab."""
         tab, outputs = self.app.tab, self.outputs
         for shows in (opened.select, tab.change):  # a page that is reloaded may have no name yet
             shows(self.show, [tab], outputs, **QUIET)
-        for puts in (self.send.click, self.question.submit):
-            puts(self.ask, [tab, self.question], outputs, **QUIET)
+        puts = [self.send.click, self.question.submit]
+        gr.on(puts, self.ask, [tab, self.question], outputs, **QUIET)
         self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET)
-        for begins in (self.chat.clear, self.fresh.click):
-            begins(self.restart, [tab], outputs, **QUIET)
+        gr.on([self.chat.clear, self.fresh.click], self.restart, [tab], outputs, **QUIET)
         bar = [tab, self.corpus, self.context, self.actor]
-        for box in (self.corpus, self.context, self.actor):
-            box.input(self.choose, bar, [self.status, self.send, self.pipeline], **QUIET)
+        choosing = [self.corpus.input, self.context.input, self.actor.input]
+        gr.on(choosing, self.choose, bar, [self.status, self.send, self.pipeline], **QUIET)
 
 
 def sources_of(context: BuiltContext, chunks: Sequence[Chunk]) -> list[str]:
     """Return the names of the documents that a context quotes, in its order."""
     names = {chunk.id: str(chunk.data.get("document") or chunk.id) for chunk in chunks}
     return list(dict.fromkeys(names[p.id] for p in context.pieces if p.text and p.id in names))
+
+
+def _told(last: StepResult) -> Markup:
+    """Draw what is to be known of an answer: facts that are to be forgotten, or what fell back."""
+    if named := [piece.id.removeprefix("fact:") for piece in last.context.visible("forget")]:
+        return note(f"{_FORGET} {', '.join(named)}.")
+    fallback = last.decision.fallback
+    return note(fallback, "warn") if fallback else Markup()
 
 
 def _added(changes: Changes, corpus: str) -> Markup:

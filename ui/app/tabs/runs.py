@@ -74,7 +74,7 @@ class RunsTab(common.Tab):
         """Choose the run of a story."""
         return common.chosen(event, "pick")
 
-    def idle(self) -> Update:
+    def idle(self, *values: object) -> Update:
         """Return what is drawn where no run is open."""
         return {self.facts: empty("No run open", _HINT), self.panel: gr.update(visible=False)}
 
@@ -87,7 +87,7 @@ class RunsTab(common.Tab):
         episodes = list(map(_episode, run.episodes))
         update: Update = {
             self.panel: gr.update(visible=True),
-            self.facts: facts_of(run, _command_of(run)),
+            self.facts: facts_of(run),
             self.episodes: gr.update(value=episodes, visible=bool(episodes)),
         }
         for name, frame_ in (("rows", self.rows), ("tests", self.tests)):
@@ -102,16 +102,12 @@ def _stories() -> list[dict[str, Any]]:
     return read_stories(PUBLISHED / "stories.yaml", published())
 
 
-def _command_of(run: Run) -> str:
-    """Return the command that makes a run again: of published ones, the finding's or none."""
-    if not any(run.folder.is_relative_to(root) for root in published()):
-        return str(run.args.get("command", ""))
-    return next((s["command"] for s in _stories() if s["run"] == run.folder), "")
-
-
-def facts_of(run: Run, command: str) -> Markup:
-    """Draw what a run was: the command that makes it, commit, seed, data, its plots."""
-    facts = {"command": command, **{n: run.args.get(n) for n in ("commit", "seed", "max_steps")}}
+def facts_of(run: Run) -> Markup:
+    """Draw what a run was: the command that makes it again, commit, seed, data, its plots."""
+    facts = {name: run.args.get(name) for name in ("command", "commit", "seed", "max_steps")}
+    if any(run.folder.is_relative_to(root) for root in published()):  # the finding's, or none
+        told = (story["command"] for story in _stories() if story["run"] == run.folder)
+        facts["command"] = next(told, "")
     data = run.args.get("data")
     if isinstance(data, Mapping):
         facts["data"] = f"{data.get('name', '')} ({str(data.get('sha256', ''))[:12]})"

@@ -12,7 +12,7 @@ from stategate.stores.files import read_yaml
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import macros, note
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, button, on_event, on_move
+from stategate.ui.app.tabs.common import QUIET, App, Update, button, on_event, on_move
 from stategate.ui.app.tabs.episode import EpisodeTab, open_first
 from stategate.ui.app.tabs.episode_view import render_pipeline
 from stategate.ui.app.workspace import Workspace
@@ -32,7 +32,7 @@ class SettingsTab(common.AgentTab):
             lines = "; ".join(f"{name}: {why}" for name, why in broken.items())
             gr.HTML(note(lines, "warn", "Plug-ins that did not load."))
         with gr.Row(elem_classes="sg-stage"):
-            with common.column(6):
+            with gr.Column(scale=6):
                 self.text = gr.Code(
                     label="What fills each slot",
                     language="yaml",
@@ -42,10 +42,16 @@ class SettingsTab(common.AgentTab):
                     max_lines=48,
                     buttons=["copy", "download"],
                 )
-            with common.column():
+            with gr.Column(scale=5):
                 self.kinds = gr.HTML(render_kinds(), elem_id="sg-kinds")
         self.base = gr.State("")
-        self._wire(opened)
+        tab, text = app.tab, [self.text, self.base, self.status]
+        opened.select(self.show, [tab, self.base], text, **QUIET)
+        self.preset.input(self.read, [tab, self.preset], text, **QUIET)
+        turned = [places, self.kinds, episode.pipeline, *text]
+        episode.pipeline.click(self.turn_to, [tab, self.base], turned, **QUIET)
+        outputs = [*text, *episode.outputs]
+        self.apply.click(self.use, [tab, self.text], outputs, **QUIET)
 
     @on_event
     def show(self, workspace: Workspace, base: str) -> Update:
@@ -59,22 +65,11 @@ class SettingsTab(common.AgentTab):
         text = as_yaml(load_config(source or "ui"))
         return {self.text: text, self.status: note("Loaded: look it over, then Apply.", "info")}
 
-    @on_move
-    async def use(self, workspace: Workspace, text: str) -> Updates:
+    @on_move("opening the world …")
+    def use(self, workspace: Workspace, text: str) -> Update:
         """Give the tab this agent; the episode begins again, in another world its first task."""
         config, replaced = self.app.agents.fitted(config_of(text), workspace.config)
         bounds.require_config(config.model_dump(mode="json"))
-        applying = common.Move("opening the world …", self._take, workspace, config)
-        async for status in applying:
-            yield {self.status: status}
-        await applying.result()
-        lead = "Applied: this browser tab plays with it from now on."
-        applied = note(". ".join(replaced), "warn" if replaced else "good", lead)
-        written = as_yaml(config)
-        update: Update = {self.text: written, self.base: written, self.status: applied}
-        yield {**await common.in_thread(self._episode.show, workspace), **update}
-
-    def _take(self, workspace: Workspace, config: Config) -> None:
         session = workspace.session
         task = dict(session.values.get("episode") or {}) if session is not None else {}
         workspace.configure(config)
@@ -82,6 +77,11 @@ class SettingsTab(common.AgentTab):
             workspace.start(task)
         else:
             open_first(workspace)
+        lead = "Applied: this browser tab plays with it from now on."
+        applied = note(". ".join(replaced), "warn" if replaced else "good", lead)
+        written = as_yaml(config)
+        own: Update = {self.text: written, self.base: written, self.status: applied}
+        return {**self._episode.show(workspace), **own}
 
     @on_event
     def turn_to(self, workspace: Workspace, base: str, event: gr.EventData) -> Update:
@@ -91,15 +91,6 @@ class SettingsTab(common.AgentTab):
         edit: Update = {} if text == base else {self.text: text, self.base: text}
         edit |= {self.kinds: kinds, self._episode.pipeline: render_pipeline(workspace.config)}
         return {self._places: gr.Tabs(selected="settings"), **edit}
-
-    def _wire(self, opened: gr.Tab) -> None:
-        tab, text = self.app.tab, [self.text, self.base, self.status]
-        opened.select(self.show, [tab, self.base], text, **QUIET)
-        self.preset.input(self.read, [tab, self.preset], text, **QUIET)
-        turned = [self._places, self.kinds, self._episode.pipeline, *text]
-        self._episode.pipeline.click(self.turn_to, [tab, self.base], turned, **QUIET)
-        outputs = [*text, *self._episode.outputs]
-        self.apply.click(self.use, [tab, self.text], outputs, **QUIET)
 
 
 def render_kinds(opened: str = "context") -> Markup:

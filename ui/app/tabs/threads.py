@@ -80,16 +80,14 @@ class ThreadsTab(common.Tab):
             self.call = gr.Slider(1, 2, value=1, step=1, label="Call", elem_id="sg-msg-slider")
             self.table = frame("msg-call", "Each message as each builder shows it", ["#"])
         self.state = gr.State(None)
-        outputs, how = self.parts(), [self.kinds, self.budget, self.upload]
-        for opens in (self.open_button.click, self.where.submit):
-            opens(self.open, [self.where, *how], outputs, **QUIET)
-        self.upload.upload(lambda: "", None, [self.where], **QUIET).then(
-            self.open, [self.where, *how], outputs, **QUIET
-        )
+        how = [self.where, self.kinds, self.budget, self.upload]
+        what = {"fn": self.open, "inputs": how, "outputs": self.parts(), **QUIET}
+        gr.on([self.open_button.click, self.where.submit], **what)
+        self.upload.upload(lambda: "", None, [self.where], **QUIET).then(**what)
         for looks in (self.call.release, self.call.change):
             looks(self.look, [self.state, self.call], [self.table, self.status], **QUIET)
 
-    def idle(self) -> Update:
+    def idle(self, *values: object) -> Update:
         """Return what is drawn where no thread is open: nothing of the one before."""
         return {self.panel: gr.update(visible=False), self.state: None}
 
@@ -105,7 +103,10 @@ class ThreadsTab(common.Tab):
             raise UserError("say how many tokens a prompt may have")
         place = (where or "").strip()
         if uploaded and place[:1] in ("", "#"):
-            messages = _of_upload(uploaded, place)
+            try:
+                messages = read_messages(uploaded + place)
+            except UserError as error:  # the person knows the file by its own name
+                raise UserError(str(error).replace(uploaded, Path(uploaded).name)) from None
         elif place[:1] not in ("", "#"):
             messages = read_messages(bounds.require_place(place))
         else:
@@ -153,14 +154,6 @@ class ThreadsTab(common.Tab):
         return {self.table: gr.update(value=table, column_widths=[44, 80, *[width] * len(heads)])}
 
 
-def _of_upload(path: str, thread: str) -> list[BaseMessage]:
-    """Return the messages of an uploaded file; a mistake names it as the person does."""
-    try:
-        return read_messages(path + thread)
-    except UserError as error:
-        raise UserError(str(error).replace(path, Path(path).name)) from None
-
-
 def _shown(reading: Reading, message: BaseMessage, place: int) -> str:
     """Return how much of a message one call showed, why, and the text itself, cut to a cell."""
     key = key_of(message, place)
@@ -170,9 +163,8 @@ def _shown(reading: Reading, message: BaseMessage, place: int) -> str:
         why = f" ({row.why})" if row.why else ""
         fate = f"{row.tokens_after:,} of {row.tokens_before:,} tokens, {row.fate}{why}"
     visible = next((m for m in reading.messages if m.id == message.id), None)
-    return fate if visible is None else f"{fate}: {short(_text(visible), _MOST)}"
-
-
-def _text(message: BaseMessage) -> str:
-    called = calls_text(message) if isinstance(message, AIMessage) else ""
-    return " ".join(part for part in (text_of(message), called) if part) or "(nothing)"
+    if visible is None:
+        return fate
+    called = calls_text(visible) if isinstance(visible, AIMessage) else ""
+    text = " ".join(filter(None, (text_of(visible), called))) or "(nothing)"
+    return f"{fate}: {short(text, _MOST)}"
