@@ -12,12 +12,20 @@ al., 2021):
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from stategate.envs.alfworld.grammar import NOT, Grammar, Slot, TextGenerator, read_grammar
-from stategate.envs.alfworld.logic import Compiler, Extent, Row, State, conjuncts, predicates_of
+from stategate.envs.alfworld.logic import (
+    Compiler,
+    Extent,
+    Fact,
+    Row,
+    State,
+    conjuncts,
+    predicates_of,
+)
 from stategate.envs.alfworld.pddl import (
     CONNECTIVES,
     OBJECT,
@@ -39,10 +47,8 @@ _MOVES = 1 << 14  # steps of one game of which it is remembered whether they cha
 _TASK = "Your task is to: "
 _ARTICLES = {"definite": "the", "indefinite": "a"}
 
-#: A step that was taken: the action's place in the domain, and the objects that it is about.
-Move = tuple[int, Row]
-#: The difference from the start: rows of "+" or "-", a predicate, and names.
-Changes: TypeAlias = tuple[tuple[str, ...], ...]
+#: A step: the action's place in the domain, and the objects that it is about.
+Move: TypeAlias = tuple[int, Row]
 
 
 class Game:
@@ -95,7 +101,8 @@ class Game:
             [solutions((), effect.condition, action.parameters) for effect in action.effects]
             for action in domain.actions
         ]
-        self._state = lru_cache(_STATES)(self._changed)
+        self.commands = lru_cache(_STATES)(self._commands)
+        self._state = lru_cache(_STATES)(self._state_of)
         self._is_idle = lru_cache(_MOVES)(lambda i, row: _is_idle(domain.actions[i], row))
 
     @classmethod
@@ -111,46 +118,31 @@ class Game:
 
     # States -----------------------------------------------------------------------------------------
 
-    def state(self, changes: Sequence[Sequence[str]]) -> State:
-        """Return the state that ``changes`` (see :meth:`changes`) make of the start.
+    def state(self, changes: Iterable[Sequence[str]]) -> State:
+        """Return the state that differs from the start by ``changes`` (see :meth:`changes`).
 
         Raises ``LookupError`` and its like for facts of another game.
         """
-        return self._state(tuple(map(tuple, changes)))
-
-    def _changed(self, changes: Changes) -> State:
-        added: dict[str, set[Row]] = {}
-        removed: dict[str, set[Row]] = {}
-        for word, predicate, *names in changes:
+        facts = set()
+        for predicate, *names in changes:
             if predicate.removeprefix(NOT) not in self.fluents:
                 raise LookupError(predicate)
-            row = tuple(self._of_name[name] for name in names)
-            {"+": added, "-": removed}[word].setdefault(predicate, set()).add(row)
-        extents = dict(self.start.extents)
-        for predicate in {*added, *removed}:
-            rows = self.start.of(predicate).members - removed.get(predicate, set())
-            extents[predicate] = Extent(rows | added.get(predicate, set()))
-        return State(extents, {"changes": changes})
+            facts.add((predicate, tuple(self._of_name[name] for name in names)))
+        return self._state(frozenset(facts))
 
-    def changes(self, state: State) -> tuple[tuple[str, ...], ...]:
-        """Return the difference from the start as rows of "+" or "-", a predicate, and names."""
-        if "changes" not in state.memo:
-            rows: list[tuple[str, ...]] = []
-            for predicate in sorted(state.extents):
-                now, before = state.extents[predicate], self.start.of(predicate)
-                if now is before:
-                    continue
-                for sign, members in (
-                    ("-", before.members - now.members),
-                    ("+", now.members - before.members),
-                ):
-                    rows += [
-                        (sign, predicate, *(self._names[number] for number in row))
-                        for row in sorted(members)
-                    ]
-            state.memo["changes"] = tuple(rows)
-        changes: tuple[tuple[str, ...], ...] = state.memo["changes"]
-        return changes
+    def _state_of(self, changes: frozenset[Fact]) -> State:
+        rows: dict[str, set[Row]] = {}
+        for predicate, row in changes:
+            rows.setdefault(predicate, set()).add(row)
+        changed = {name: Extent(self.start.of(name).members ^ own) for name, own in rows.items()}
+        return State({**self.start.extents, **changed}, changes)
+
+    def changes(self, state: State) -> list[list[str]]:
+        """Return the facts that are true at the start or in ``state`` alone: predicates and names."""
+        return [
+            [predicate, *(self._names[number] for number in row)]
+            for predicate, row in sorted(state.changes)
+        ]
 
     def has_won(self, state: State) -> bool:
         """Say whether the goal holds."""
@@ -165,44 +157,35 @@ class Game:
 
     # Commands ---------------------------------------------------------------------------------------
 
-    def commands(self, state: State) -> Mapping[str, Move]:
+    def _commands(self, state: State) -> Mapping[str, Move]:
         """Return the possible commands, sorted, each with the step that it stands for."""
-        if "commands" not in state.memo:
-            moves: dict[str, Move] = {}
-            for number, solve in enumerate(self._searches):
-                action = self.domain.actions[number]
-                template = self._grammar.actions[action.name]["template"]
-                for row in solve(state, ()):
-                    if not self._is_idle(number, row):
-                        command = self._text.expand(template, state, _slots(action, row))
-                        moves.setdefault(command, (number, row))
-            state.memo["commands"] = dict(sorted(moves.items()))
-        commands: Mapping[str, Move] = state.memo["commands"]
-        return commands
+        moves: dict[str, Move] = {}
+        for number, solve in enumerate(self._searches):
+            action = self.domain.actions[number]
+            template = self._grammar.actions[action.name]["template"]
+            for row in solve(state, ()):
+                if not self._is_idle(number, row):
+                    command = self._text.expand(template, state, _slots(action, row))
+                    moves.setdefault(command, (number, row))
+        return dict(sorted(moves.items()))
 
     # Effects ----------------------------------------------------------------------------------------
 
     def after(self, state: State, move: Move) -> State:
-        """Return the state after a step; it shares untouched predicates with ``state``."""
+        """Return the state after a step. A fact that it both adds and removes is added."""
         number, row = move
         action = self.domain.actions[number]
         values = dict(zip((name for name, _ in action.parameters), row, strict=True))
-        added: dict[str, set[Row]] = {}
-        removed: dict[str, set[Row]] = {}
+        outcome: dict[Fact, bool] = {}
         for effect, happens in zip(action.effects, self._conditions[number], strict=True):
             predicate, *args = effect.atom
             if predicate in self.fluents and happens(state, row):
-                changed = tuple(values.get(w, self._numbers.get(w, -1)) for w in args)
-                (added if effect.holds else removed).setdefault(predicate, set()).add(changed)
-        extents: dict[str, Extent] = {}
-        for predicate in {*added, *removed}:
-            gained = added.get(predicate, set())
-            lost = removed.get(predicate, set()) - gained
-            extents[predicate] = Extent((state.of(predicate).members - lost) | gained)
-            if predicate in self._undone:
-                undone = (state.of(NOT + predicate).members - gained) | lost
-                extents[NOT + predicate] = Extent(undone)
-        return self._state(self.changes(State({**state.extents, **extents})))
+                fact = predicate, tuple(values.get(w, self._numbers.get(w, -1)) for w in args)
+                outcome[fact] = effect.holds or outcome.get(fact, False)
+        undone = [(fact, holds) for fact, holds in outcome.items() if fact[0] in self._undone]
+        outcome |= {(NOT + predicate, own): not holds for (predicate, own), holds in undone}
+        same = {fact for fact, holds in outcome.items() if holds == self.start.holds(*fact)}
+        return self._state(state.changes.union(outcome) - same)
 
     # Texts ------------------------------------------------------------------------------------------
 
@@ -224,18 +207,6 @@ class Game:
         else:
             text = self.intro()
         return " ".join(text.rpartition(_TASK)[2].split())
-
-    def spelled(self, move: Move) -> list[str]:
-        """Return a step in words that survive JSON: the action, then names."""
-        return [self.domain.actions[move[0]].name, *(self._names[number] for number in move[1])]
-
-    def unspelled(self, words: Sequence[str]) -> Move:
-        """Return the step that :meth:`spelled` spelled. Raises ``LookupError`` and its like."""
-        name, *things = words
-        number = [action.name for action in self.domain.actions].index(name)
-        if len(things) != len(self.domain.actions[number].parameters):
-            raise LookupError(words)
-        return number, tuple(self._of_name[thing] for thing in things)
 
 
 def fields_of(text: str) -> dict[str, Any]:

@@ -5,12 +5,15 @@ numbers (their place among the sorted ids), so that everything is listed in the 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, product
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from stategate.envs.alfworld.pddl import CONNECTIVES, Formula, Variables
 
 Row: TypeAlias = tuple[int, ...]
+#: A predicate and the objects of which it is true.
+Fact: TypeAlias = tuple[str, Row]
 #: The objects that variables stand for.
 Binding: TypeAlias = dict[str, int]
 #: Yields the bindings that extend one and make a formula true.
@@ -41,18 +44,20 @@ class Extent:
 EMPTY = Extent(())
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class State:
-    """The facts that are true. ``memo`` caches results computed from them; it is nobody's input."""
+    """The facts that are true; ``changes`` are those that are true here or at the start alone."""
 
-    __slots__ = ("extents", "memo")
-
-    def __init__(self, extents: Mapping[str, Extent], memo: dict[Any, Any] | None = None) -> None:
-        self.extents = extents
-        self.memo: dict[Any, Any] = {} if memo is None else memo
+    extents: Mapping[str, Extent]
+    changes: frozenset[Fact] = frozenset()
 
     def of(self, predicate: str) -> Extent:
         """Return the rows of a predicate."""
         return self.extents.get(predicate, EMPTY)
+
+    def holds(self, predicate: str, row: Row) -> bool:
+        """Say whether a fact is true."""
+        return row in self.of(predicate).members
 
 
 def parts_of(formula: Formula) -> Sequence[Formula]:
