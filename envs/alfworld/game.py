@@ -38,6 +38,7 @@ from stategate.envs.alfworld.pddl import (
 )
 from stategate.stores.errors import UNREADABLE, UserError, user_error_context
 from stategate.stores.files import parse_json
+from stategate.stores.text import one_line
 
 _LIES_IN = "inreceptacle"  # the predicate of a thing and its place
 NOTHING = "Nothing happens."
@@ -202,11 +203,7 @@ class Game:
     @cached_property
     def instruction(self) -> str:
         """The task, as the first page says it."""
-        if "task" in self._grammar.rules:
-            text = self._text.expand("#task#", self.start, {})
-        else:
-            text = self.intro()
-        return " ".join(text.rpartition(_TASK)[2].split())
+        return one_line(self.intro().rpartition(_TASK)[2])
 
 
 def fields_of(text: str) -> dict[str, Any]:

@@ -85,9 +85,7 @@ class QA(World):
     def observe(self, session: Session) -> Observation:
         """Draw the question, or its answer with the reward."""
         last, gold = session["last"], session["questions"][-1]["answer"]
-        info: dict[str, Any] = {"answer": last}
-        if not gold:
-            info["scored"] = False  # nobody said what is right
+        info = {} if gold else {"scored": False}  # nobody said what is right
         if last is None:
             return Observation(self.instruction(session), (ANSWER,), info=info)
         return Observation(last, (), token_f1(last, gold) if gold else 0.0, True, info)

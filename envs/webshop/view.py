@@ -21,7 +21,6 @@ from stategate.envs.protocols import (
     StateInput,
     StatusLine,
     View,
-    chosen_line,
     is_legal,
     listed,
     target_of,
@@ -116,9 +115,9 @@ class WebShopView(View):
 
     def status(self, observation: Observation, visible: Sequence[Chunk]) -> Sequence[StatusLine]:
         """Return the chosen values, and, on pages that mark choices, the open choices."""
+        lines = [*super().status(observation, visible)]
         choices = [chunk.choice for chunk in visible if chunk.choice is not None]
-        lines = [chosen_line(choice.name, choice.chosen) for choice in choices if choice.chosen]
-        waiting = [one_line(choice.name) for choice in choices if not choice.chosen]
+        waiting = [one_line(choice.name) for choice in choices if choice.chosen is None]
         marks = "[button]" in observation.text or CLICKED in observation.text
         if waiting and marks:
             lines.append(StatusLine(f"Not chosen yet: {', '.join(waiting)}", is_settled=False))
