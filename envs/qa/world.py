@@ -33,11 +33,9 @@ class QaView(View):
 
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
         """Return the page alone, as one chunk with its affordance."""
-        if not observation.actions:
-            return [Chunk("ask", "ask", observation.text, role="pinned", fragments=())]
-        return [
-            Chunk("ask", "ask", observation.text, (ANSWER,), role="pinned", fragments=HOW_TO_ANSWER)
-        ]
+        text, actions = observation.text, observation.actions
+        fragments = HOW_TO_ANSWER if actions else ()
+        return [Chunk("ask", "ask", text, actions, role="pinned", fragments=fragments)]
 
 
 class QA(World):
