@@ -16,6 +16,7 @@ from stategate.envs.protocols import (
     Chunk,
     Clause,
     Fragment,
+    FragmentRole,
     Observation,
     Role,
     StateInput,
@@ -125,7 +126,7 @@ class WebShopView(View):
 
     def inputs(self, event: Event) -> Sequence[StateInput]:
         """Return one line a page, and facts about the asked options (see ``reading``)."""
-        return inputs_of(event)
+        return inputs_of(event) if event.kind in ("OBS", "ACT") else super().inputs(event)
 
 
 def chunk_page(observation: Observation) -> tuple[Chunk, ...]:
@@ -283,18 +284,15 @@ def _product(text: str, parts: Sequence[Part]) -> Chunk:
         title = f" | {one_line(' '.join(texts))}"
         fragments.append(Fragment(title, role="title", label=" | "))
     if price:
-        fragments.append(_amount(f" | {one_line(price)}", " | "))
+        amount = dollars(price)
+        role: FragmentRole = "title" if amount is None else "quantity"
+        fragments.append(Fragment(f" | {one_line(price)}", None, role, amount, " | "))
     actions, data = (_click(link.label),), {"asin": link.label}
     return Chunk(
         *("", "product", text, actions, data, "entry"),
         is_visited=link.is_clicked,
         fragments=tuple(fragments),
     )
-
-
-def _amount(text: str, label: str) -> Fragment:
-    amount = dollars(text)
-    return Fragment(text, None, "title" if amount is None else "quantity", amount, label)
 
 
 def _options(text: str, parts: Sequence[Part]) -> Chunk:
