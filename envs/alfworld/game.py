@@ -58,21 +58,15 @@ class Game:
     def __init__(self, domain: Domain, problem: Problem, grammar: Grammar) -> None:
         self.domain = domain
         self._grammar = grammar
-        self._ids = sorted(problem.objects)
-        self._numbers = {id_: number for number, id_ in enumerate(self._ids)}
-        self._kinds = [problem.objects[id_] for id_ in self._ids]
-        lines = {kind: frozenset(domain.ancestors(kind)) for kind in set(self._kinds)}
-        self._lines = [lines[kind] for kind in self._kinds]
-        things = _named(self._ids, {name for fact in problem.init for name in fact[1:]})
-        self._names = things
-        self._of_name = {name: number for number, name in enumerate(things)}
+        kinds = {own: {*domain.ancestors(own), OBJECT} for own in set(problem.objects.values())}
+        self._names = _named(problem.objects, {id_ for fact in problem.init for id_ in fact[1:]})
+        self._ids = {name: id_ for id_, name in self._names.items()}
+        things = {
+            id_: {"name": self._names[id_], "id": id_, "type": own, **_ARTICLES}
+            for id_, own in problem.objects.items()
+        }
         self._text = TextGenerator(
-            grammar,
-            [
-                {"name": things[i], "id": id_, "type": self._kinds[i], **_ARTICLES}
-                for i, id_ in enumerate(self._ids)
-            ],
-            lambda number, kind: kind in self._lines[number] or kind == OBJECT,
+            grammar, things, lambda id_, kind: kind in kinds[problem.objects[id_]]
         )
         changing = {effect.atom[0] for a in domain.actions for effect in a.effects}
         formulas = [
@@ -86,15 +80,15 @@ class Game:
         self.fluents = frozenset(changing & read)
         self._undone = frozenset(p for p in self.fluents if NOT + p in grammar.reads)
         rows: dict[str, list[Row]] = {}
-        for predicate, *names in problem.init:
+        for predicate, *ids in problem.init:
             if predicate in read:
-                rows.setdefault(predicate, []).append(tuple(self._numbers[n] for n in names))
+                rows.setdefault(predicate, []).append(tuple(ids))
         self.start = State({predicate: Extent(own) for predicate, own in rows.items()})
-        members: dict[str, list[int]] = {OBJECT: list(range(len(self._ids)))}
-        for number, kinds in enumerate(self._lines):
-            for kind in kinds - {OBJECT}:
-                members.setdefault(kind, []).append(number)
-        solutions = Compiler(members, self._numbers, self.start).solutions
+        members: dict[str, list[str]] = {}
+        for id_, own in problem.objects.items():
+            for kind in kinds[own]:
+                members.setdefault(kind, []).append(id_)
+        solutions = Compiler(members, self.start).solutions
         self._is_won = solutions((), problem.goal)
         #: Of each action, what finds its possible bindings, and for each effect, whether it happens.
         self._searches = [solutions(a.parameters, a.precondition) for a in domain.actions]
@@ -128,7 +122,7 @@ class Game:
         for predicate, *names in changes:
             if predicate.removeprefix(NOT) not in self.fluents:
                 raise LookupError(predicate)
-            facts.add((predicate, tuple(self._of_name[name] for name in names)))
+            facts.add((predicate, tuple(self._ids[name] for name in names)))
         return self._state(frozenset(facts))
 
     def _state_of(self, changes: frozenset[Fact]) -> State:
@@ -141,7 +135,7 @@ class Game:
     def changes(self, state: State) -> list[list[str]]:
         """Return the facts that are true at the start or in ``state`` alone: predicates and names."""
         return [
-            [predicate, *(self._names[number] for number in row)]
+            [predicate, *(self._names[id_] for id_ in row)]
             for predicate, row in sorted(state.changes)
         ]
 
@@ -176,12 +170,11 @@ class Game:
         """Return the state after a step. A fact that it both adds and removes is added."""
         number, row = move
         action = self.domain.actions[number]
-        values = dict(zip((name for name, _ in action.parameters), row, strict=True))
+        values = dict(zip(dict(action.parameters), row, strict=True))
         outcome: dict[Fact, bool] = {}
         for effect, happens in zip(action.effects, self._conditions[number], strict=True):
-            predicate, *args = effect.atom
-            if predicate in self.fluents and happens(state, row):
-                fact = predicate, tuple(values.get(w, self._numbers.get(w, -1)) for w in args)
+            if effect.atom[0] in self.fluents and happens(state, row):
+                fact = _ground(effect.atom, values)
                 outcome[fact] = effect.holds or outcome.get(fact, False)
         undone = [(fact, holds) for fact, holds in outcome.items() if fact[0] in self._undone]
         outcome |= {(NOT + predicate, own): not holds for (predicate, own), holds in undone}
@@ -218,30 +211,30 @@ def fields_of(text: str) -> dict[str, Any]:
     return data
 
 
-def _named(ids: Sequence[str], mentioned: set[str]) -> list[str]:
-    """Return the names of the sorted ``ids``; only those that a fact mentions are counted."""
+def _named(ids: Iterable[str], mentioned: set[str]) -> dict[str, str]:
+    """Return the names by ids; only the ids that a fact mentions are counted."""
     bases = {}
-    for id_ in ids:
+    for id_ in sorted(ids):
         base, bar, _ = id_.partition("_bar_")
         if bar and id_ in mentioned:
             bases[id_] = base + ("basin" if "basin" in id_ else "")
     unnumbered = Counter(bases.values())
-    names = []
-    for id_ in ids:
-        if id_ not in bases:
-            names.append(id_)
-            continue
-        base = bases[id_]
-        names.append(f"{base} {unnumbered[base]}")
+    names = {id_: id_ for id_ in ids}
+    for id_, base in bases.items():
+        names[id_] = f"{base} {unnumbered[base]}"
         unnumbered[base] -= 1
     return names
 
 
-def _slots(action: Action, row: Row) -> dict[Slot, int]:
-    return {
-        (variable.lstrip("?"), kind): number
-        for (variable, kind), number in zip(action.parameters, row, strict=True)
-    }
+def _slots(action: Action, row: Row) -> dict[Slot, str]:
+    slots = ((variable.lstrip("?"), kind) for variable, kind in action.parameters)
+    return dict(zip(slots, row, strict=True))
+
+
+def _ground(atom: Formula, values: Mapping[str, str]) -> Fact:
+    """Return an atom with the values of its variables."""
+    words: tuple[str, ...] = atom[1:]
+    return atom[0], tuple(values.get(word, word) for word in words)
 
 
 def _is_idle(action: Action, row: Row) -> bool:
@@ -250,15 +243,11 @@ def _is_idle(action: Action, row: Row) -> bool:
     An effect that adds a fact changes nothing where the precondition holds that fact. One that removes
     a fact changes nothing where another effect adds it, or where the precondition denies it.
     """
-    values = {name: number for (name, _), number in zip(action.parameters, row, strict=True)}
-
-    def ground(atom: Formula) -> Formula:
-        return (atom[0], *(values.get(word, word) for word in atom[1:]))
-
+    values = dict(zip(dict(action.parameters), row, strict=True))
     idle = set()
     for part in conjuncts(action.precondition):
         atom = part[1] if part[0] == "not" else part
         if atom[0] not in CONNECTIVES:
-            idle.add((ground(atom), atom is part))
-    idle |= {(ground(e.atom), False) for e in action.effects if e.is_plain and e.holds}
-    return all(e.is_plain and (ground(e.atom), e.holds) in idle for e in action.effects)
+            idle.add((_ground(atom, values), atom is part))
+    idle |= {(_ground(e.atom, values), False) for e in action.effects if e.is_plain and e.holds}
+    return all(e.is_plain and (_ground(e.atom, values), e.holds) in idle for e in action.effects)
