@@ -63,14 +63,11 @@ class AlfWorld(World):
         ``{"goal": number}`` is the same; ``say`` is another sentence for what the game asks.
         Raises ``UserError`` for unknown and for broken games.
         """
-        spec = dict(task)
-        if "goal" in spec and "game" not in spec:
-            spec["game"] = spec.pop("goal")
-        words = task_sentence(spec)
-        spec.pop("say", None)
-        if set(spec) != {"game"}:
+        words = task_sentence(task)
+        if set(task) - {"say"} not in ({"game"}, {"goal"}):
             raise UserError('an ALFWorld task is {"game": name or number}, with "say" if you like')
-        session: dict[str, Any] = {"game": self._named(spec["game"]), "changes": [], "last": None}
+        name = self._named(task["game"] if "game" in task else task["goal"])
+        session: dict[str, Any] = {"game": name, "changes": [], "last": None}
         if words is not None:
             session["say"] = words
         return session, self.observe(session)
@@ -89,8 +86,7 @@ class AlfWorld(World):
         move = game.commands(state).get(action.strip())
         after = state if move is None else game.after(state, move)
         answer = NOTHING if move is None else game.answer(after, move)
-        name = self._named(session["game"])
-        there = {**session, "game": name, "changes": game.changes(after), "last": answer}
+        there = {**session, "changes": game.changes(after), "last": answer}
         return there, self._page(game, after, answer, session)
 
     def observe(self, session: Session) -> Observation:

@@ -11,7 +11,7 @@ from stategate.stores.errors import UserError, user_error_context
 
 _LIMITS = [10.0 * i for i in range(1, 100)]
 _SHUFFLE_SEED = 233
-_NO_LIMIT = 1_000_000.0
+NO_LIMIT = 1_000_000.0  # price of a goal that states none
 
 
 def draw_prices(products: Sequence[Product], rng: random.Random) -> dict[str, float]:
@@ -120,7 +120,7 @@ def draw_limit(price: float, rng: random.Random) -> tuple[float, str]:
     """Return a price limit above ``price`` in dollars, and how a goal's text states it."""
     limits = [limit for limit in _LIMITS if limit > price][:4]
     if len(limits) < 2:
-        return _NO_LIMIT, ""
+        return NO_LIMIT, ""
     _, upper = sorted(rng.sample(limits, 2))
     return upper, f", and price lower than {upper:.2f} dollars"
 
