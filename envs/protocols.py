@@ -194,6 +194,10 @@ class Fragment:
         return self.text.removeprefix(self.label)
 
 
+#: What a clause asks for.
+ClauseRole = Literal["thing", "property", "value", "limit"]
+
+
 @dataclass(frozen=True)
 class Clause:
     """A part of what is asked: ``instruction[start:end]`` with the words that join it.
@@ -206,7 +210,7 @@ class Clause:
     text: str
     start: int
     end: int
-    role: Literal["thing", "property", "value", "limit"] = "property"
+    role: ClauseRole = "property"
     name: str = ""
     limit: float | None = None
     probability: float = 1.0

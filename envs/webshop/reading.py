@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from stategate.envs.protocols import Clause, StateInput, target_of
+from stategate.envs.protocols import Clause, ClauseRole, StateInput, target_of
 from stategate.envs.webshop.pages import CLICKED, MARKED, RESULTS, SEPARATOR, dollars
 from stategate.language.instruction.aligned import VALUED, AlignedInstruction
 from stategate.language.instruction.choices import ChoiceScores, covered, locate, score_choices
@@ -149,7 +149,7 @@ def inputs_of(event: Event) -> list[StateInput]:
 def clauses(instruction: str) -> list[Clause]:
     """Return the instruction's clauses: product type, properties, option values, price limit."""
     parsed = parse(instruction)
-    roles: tuple[Literal["thing", "property", "value"], ...] = ("thing", "property", "value")
+    roles: tuple[ClauseRole, ...] = ("thing", "property", "value")
     parts = [
         Clause(
             instruction[start:end],

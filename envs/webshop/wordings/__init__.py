@@ -191,7 +191,6 @@ def _limit(form: str, limit: float, mark: Callable[[str, str], str]) -> str:
 
 _WORDS = {0: "zero"} | {value: word for word, value in CARDINALS.items()}
 _SLIPS = 0.22  # share of longer words that are mistyped
-_LONG = 4
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _PLAIN = re.compile(r"[A-Za-z]{4,}")
 
