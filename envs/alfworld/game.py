@@ -84,10 +84,10 @@ class Game:
             if predicate in read:
                 rows.setdefault(predicate, []).append(tuple(ids))
         self.start = State({predicate: Extent(own) for predicate, own in rows.items()})
-        members: dict[str, list[str]] = {}
+        members: dict[str, set[str]] = {}
         for id_, own in problem.objects.items():
             for kind in kinds[own]:
-                members.setdefault(kind, []).append(id_)
+                members.setdefault(kind, set()).add(id_)
         solutions = Compiler(members, self.start).solutions
         self._is_won = solutions((), problem.goal)
         #: Of each action, what finds its possible bindings, and for each effect, whether it happens.

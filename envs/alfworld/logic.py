@@ -4,7 +4,7 @@ A state never changes; the next one shares every predicate that the step did not
 listed in the order of the objects' ids.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain, product
 from typing import TypeAlias
@@ -86,9 +86,8 @@ class Compiler:
     by whose sizes the order of a search is chosen.
     """
 
-    def __init__(self, members: Mapping[str, Sequence[str]], initial: State) -> None:
+    def __init__(self, members: Mapping[str, Set[str]], initial: State) -> None:
         self._members = members
-        self._sets = {kind: frozenset(rows) for kind, rows in members.items()}
         self._initial = initial
 
     def solutions(
@@ -143,7 +142,7 @@ class Compiler:
             return lambda state, binding: (
                 {**binding, **{name: one[name] for name in free}} for one in inner(state, binding)
             )
-        if head in ("and", "or"):
+        if head == "or":
             branches = [self._conjunction([p], kinds, bound, free) for p in parts_of(formula)]
             return lambda state, binding: chain.from_iterable(b(state, binding) for b in branches)
         objects, test = self._members_of(free - bound, kinds), self._test(formula, kinds, free)
@@ -165,9 +164,7 @@ class Compiler:
         free = sorted(free_of(atom) - bound)
         places = tuple(i for i, word in enumerate(args) if word not in free)
         keys = [args[i] for i in places]
-        firsts = [
-            (word, args.index(word), self._sets.get(kinds[word], frozenset())) for word in free
-        ]
+        firsts = [(word, args.index(word), self._members.get(kinds[word], ())) for word in free]
         same = [(i, args.index(word)) for i, word in enumerate(args) if word in free]
 
         def search(state: State, binding: Binding) -> Iterator[Binding]:
