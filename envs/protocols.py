@@ -144,7 +144,7 @@ class Chunk:
     ``kind`` is the world's own word, ``role`` everybody's. ``data`` holds parsed facts for the
     world's own actors and pictures. ``is_visited`` marks an entry that was opened before.
     ``fragments`` are its prompt lines in parts that can be left out (commands cannot), () where the
-    frame of the prompt shows it, None for :func:`plain_fragments`.
+    frame of the prompt shows it, None for plain ones (:func:`fragments_of`).
     """
 
     id: str
@@ -194,6 +194,10 @@ class Fragment:
         return self.text.removeprefix(self.label)
 
 
+#: What a clause asks for.
+ClauseRole = Literal["thing", "property", "value", "limit"]
+
+
 @dataclass(frozen=True)
 class Clause:
     """A part of what is asked: ``instruction[start:end]`` with the words that join it.
@@ -206,7 +210,7 @@ class Clause:
     text: str
     start: int
     end: int
-    role: Literal["thing", "property", "value", "limit"] = "property"
+    role: ClauseRole = "property"
     name: str = ""
     limit: float | None = None
     probability: float = 1.0
@@ -339,11 +343,8 @@ class View:
     def status(self, observation: Observation, visible: Sequence[Chunk]) -> Sequence[StatusLine]:
         """Return the status lines of the ``visible`` chunks: here, the choices made."""
         choices = [chunk.choice for chunk in visible if chunk.choice is not None]
-        return [
-            chosen_line(choice.name, one_line(choice.chosen))
-            for choice in choices
-            if choice.chosen is not None
-        ]
+        pairs = [(one_line(c.name), one_line(c.chosen)) for c in choices if c.chosen is not None]
+        return [StatusLine(f"Chosen: {name} = {v}", name=name, value=v) for name, v in pairs]
 
     def inputs(self, event: Event) -> Sequence[StateInput]:
         """Return what a state model reads of an event; O(1) an event.
@@ -370,25 +371,16 @@ class View:
         return overlap(words, event.instruction) if words and query else 0.0
 
 
-def plain_fragments(chunk: Chunk) -> tuple[Fragment, ...]:
-    """Return a chunk's prompt lines: its text on one line, then its commands as they are written."""
+def fragments_of(chunk: Chunk) -> tuple[Fragment, ...]:
+    """Return the prompt lines of ``chunk``: its view's, else its text on one line and its commands."""
+    if chunk.fragments is not None:
+        return chunk.fragments
     text = one_line(chunk.text)
     fragments = [Fragment(text + "\n" * bool(chunk.actions))] if text else []
     if chunk.actions:
         lead = "To answer:" if chunk.role == "pinned" else "Commands:"
         fragments += listed(lead, chunk.actions, chunk.actions)
     return tuple(fragments)
-
-
-def fragments_of(chunk: Chunk) -> tuple[Fragment, ...]:
-    """Return the prompt lines of ``chunk`` in parts: those that its view wrote, or the plain ones."""
-    return plain_fragments(chunk) if chunk.fragments is None else chunk.fragments
-
-
-def chosen_line(name: str, value: str) -> StatusLine:
-    """Return the status line of a choice that was made."""
-    name = one_line(name)
-    return StatusLine(f"Chosen: {name} = {value}", name=name, value=value)
 
 
 def listed(lead: str, actions: Sequence[str], labels: Sequence[str]) -> list[Fragment]:

@@ -100,7 +100,7 @@ class Knowledge:
     placed: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)
 
     def learn(self, action: str, answer: str) -> None:
-        """Update from a command and its answer ("" where the answer is not visible)."""
+        """Update from a command ("" for the first page) and its answer ("" where it is not visible)."""
         command, is_vain = command_of(action), answer.startswith("Nothing happens")
         if is_vain or command.verb in ("go", "use", *STATES):
             self.tried[action] = self.tried.get(action, 0) + 1
@@ -157,10 +157,7 @@ def knowledge_of(events: Sequence[tuple[str, str]], page: str, actions: Sequence
     """Return the knowledge that past (command, answer) pairs and the present page give."""
     knowledge = Knowledge(actions)
     for action, answer in events:
-        if action:
-            knowledge.learn(action, answer)
-        else:
-            knowledge.look(answer)
+        knowledge.learn(action, answer)
     knowledge.look(page)
     is_empty = any(command_of(action).verb == "take" for action in actions)
     knowledge.hand = item_in_hand(actions, page) or ("" if is_empty else knowledge.hand)

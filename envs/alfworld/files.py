@@ -11,11 +11,11 @@ import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 
-from stategate.stores.assets.downloads import byte_progress, sha256
+from stategate.stores.assets.downloads import byte_progress
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import atomic_path, parse_json
 from stategate.stores.home import cache
@@ -28,6 +28,7 @@ _MAIN = "json_2.1.1"
 #: Tasks that ALFWorld leaves out: what moves within things, and what is sliced first.
 _LEFT_OUT = re.compile(r"movable|Sliced")
 _SOLVABLE = re.compile(rb'"solvable":\s*(true|false)')
+_END = 4096  # bytes of a file in which it says whether it can be solved
 _ARCHIVES = (".tar.xz", ".tar.gz", ".tar", ".zip")
 _DAMAGES = (OSError, EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 
@@ -43,8 +44,8 @@ def open_library(folder: str | Path) -> Library:
     path = Path(folder).expanduser().resolve()
     if not path.is_dir():
         raise UserError(f"there is no folder '{folder}': the published games are in 'official'")
-    unpacked = (game for game in sorted(path.rglob(GAME)) if _is_played(game))
-    games = [(game.parent.parts, partial(_read, game)) for game in unpacked]
+    unpacked = ((game, game.parent.parts) for game in sorted(path.rglob(GAME)))
+    games = [(own, partial(_read, game)) for game, own in unpacked if _is_played(own, _end(game))]
     files = (file for file in sorted(path.iterdir()) if file.is_file())
     for packed in (_packed(file) for file in files if file.name.endswith(_ARCHIVES)):
         members = zipfile.ZipFile(packed).namelist()
@@ -76,16 +77,17 @@ def _ordered(games: Library) -> Library:
     return {name: games[name] for name in sorted(games, key=rank)}
 
 
-def _is_solvable(tail: bytes) -> bool:
-    match = _SOLVABLE.search(tail)
-    return match is None or match[1] == b"true"
+def _is_played(folders: Sequence[str], end: bytes) -> bool:
+    """Say whether a game can be played; one that is unsolvable says so at its file's ``end``."""
+    solvable = _SOLVABLE.search(end)
+    is_solvable = solvable is None or solvable[1] == b"true"
+    return is_solvable and not _LEFT_OUT.search("/".join(folders[-3:]))
 
 
-def _is_played(path: Path) -> bool:
-    """Say whether a game can be played; one that is unsolvable says so at its file's end."""
+def _end(path: Path) -> bytes:
     with path.open("rb") as stream:
-        stream.seek(max(0, path.stat().st_size - 4096))
-        return not _LEFT_OUT.search("/".join(path.parts[-4:-1])) and _is_solvable(stream.read())
+        stream.seek(max(0, path.stat().st_size - _END))
+        return stream.read()
 
 
 # Archives -----------------------------------------------------------------------------------------
@@ -95,7 +97,7 @@ def _packed(path: Path) -> Path:
     """Return the zip file of an archive's games, by their folders; a new archive is read through."""
     with user_error_context(f"cannot read '{path}'"):
         state = path.stat()
-        packed = cache() / "alfworld" / f"{_hash_of(path, state.st_size, state.st_mtime_ns)}.zip"
+        packed = cache() / "alfworld" / f"{path.name}-{state.st_size}-{state.st_mtime_ns}.zip"
     if packed.exists():
         return packed
     with (
@@ -106,16 +108,11 @@ def _packed(path: Path) -> Path:
     ):
         for member, body in _members(path):
             folder = member.rpartition("/")[0]
-            is_out = folder.count("/") < 2 or _LEFT_OUT.search(member)
-            if not is_out and _is_solvable(body[-4096:]) and folder not in games.NameToInfo:
+            is_new = folder.count("/") >= 2 and folder not in games.NameToInfo
+            if is_new and _is_played(folder.split("/"), body[-_END:]):
                 games.writestr(folder, body)
                 bar.update(games.NameToInfo[folder].compress_size)
     return packed
-
-
-@lru_cache(maxsize=64)
-def _hash_of(path: Path, size: int, changed: int) -> str:
-    return sha256(path)
 
 
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:

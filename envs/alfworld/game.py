@@ -12,12 +12,20 @@ al., 2021):
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 from stategate.envs.alfworld.grammar import NOT, Grammar, Slot, TextGenerator, read_grammar
-from stategate.envs.alfworld.logic import Compiler, Extent, Row, State, conjuncts, predicates_of
+from stategate.envs.alfworld.logic import (
+    Compiler,
+    Extent,
+    Fact,
+    Row,
+    State,
+    conjuncts,
+    predicates_of,
+)
 from stategate.envs.alfworld.pddl import (
     CONNECTIVES,
     OBJECT,
@@ -30,6 +38,7 @@ from stategate.envs.alfworld.pddl import (
 )
 from stategate.stores.errors import UNREADABLE, UserError, user_error_context
 from stategate.stores.files import parse_json
+from stategate.stores.text import one_line
 
 _LIES_IN = "inreceptacle"  # the predicate of a thing and its place
 NOTHING = "Nothing happens."
@@ -39,10 +48,8 @@ _MOVES = 1 << 14  # steps of one game of which it is remembered whether they cha
 _TASK = "Your task is to: "
 _ARTICLES = {"definite": "the", "indefinite": "a"}
 
-#: A step that was taken: the action's place in the domain, and the objects that it is about.
-Move = tuple[int, Row]
-#: The difference from the start: rows of "+" or "-", a predicate, and names.
-Changes: TypeAlias = tuple[tuple[str, ...], ...]
+#: A step: the action's place in the domain, and the objects that it is about.
+Move: TypeAlias = tuple[int, Row]
 
 
 class Game:
@@ -51,21 +58,15 @@ class Game:
     def __init__(self, domain: Domain, problem: Problem, grammar: Grammar) -> None:
         self.domain = domain
         self._grammar = grammar
-        self._ids = sorted(problem.objects)
-        self._numbers = {id_: number for number, id_ in enumerate(self._ids)}
-        self._kinds = [problem.objects[id_] for id_ in self._ids]
-        lines = {kind: frozenset(domain.ancestors(kind)) for kind in set(self._kinds)}
-        self._lines = [lines[kind] for kind in self._kinds]
-        things = _named(self._ids, {name for fact in problem.init for name in fact[1:]})
-        self._names = things
-        self._of_name = {name: number for number, name in enumerate(things)}
+        kinds = {own: {*domain.ancestors(own), OBJECT} for own in set(problem.objects.values())}
+        self._names = _named(problem.objects, {id_ for fact in problem.init for id_ in fact[1:]})
+        self._ids = {name: id_ for id_, name in self._names.items()}
+        things = {
+            id_: {"name": self._names[id_], "id": id_, "type": own, **_ARTICLES}
+            for id_, own in problem.objects.items()
+        }
         self._text = TextGenerator(
-            grammar,
-            [
-                {"name": things[i], "id": id_, "type": self._kinds[i], **_ARTICLES}
-                for i, id_ in enumerate(self._ids)
-            ],
-            lambda number, kind: kind in self._lines[number] or kind == OBJECT,
+            grammar, things, lambda id_, kind: kind in kinds[problem.objects[id_]]
         )
         changing = {effect.atom[0] for a in domain.actions for effect in a.effects}
         formulas = [
@@ -79,15 +80,15 @@ class Game:
         self.fluents = frozenset(changing & read)
         self._undone = frozenset(p for p in self.fluents if NOT + p in grammar.reads)
         rows: dict[str, list[Row]] = {}
-        for predicate, *names in problem.init:
+        for predicate, *ids in problem.init:
             if predicate in read:
-                rows.setdefault(predicate, []).append(tuple(self._numbers[n] for n in names))
+                rows.setdefault(predicate, []).append(tuple(ids))
         self.start = State({predicate: Extent(own) for predicate, own in rows.items()})
-        members: dict[str, list[int]] = {OBJECT: list(range(len(self._ids)))}
-        for number, kinds in enumerate(self._lines):
-            for kind in kinds - {OBJECT}:
-                members.setdefault(kind, []).append(number)
-        solutions = Compiler(members, self._numbers, self.start).solutions
+        members: dict[str, set[str]] = {}
+        for id_, own in problem.objects.items():
+            for kind in kinds[own]:
+                members.setdefault(kind, set()).add(id_)
+        solutions = Compiler(members, self.start).solutions
         self._is_won = solutions((), problem.goal)
         #: Of each action, what finds its possible bindings, and for each effect, whether it happens.
         self._searches = [solutions(a.parameters, a.precondition) for a in domain.actions]
@@ -95,7 +96,8 @@ class Game:
             [solutions((), effect.condition, action.parameters) for effect in action.effects]
             for action in domain.actions
         ]
-        self._state = lru_cache(_STATES)(self._changed)
+        self.commands = lru_cache(_STATES)(self._commands)
+        self._state = lru_cache(_STATES)(self._state_of)
         self._is_idle = lru_cache(_MOVES)(lambda i, row: _is_idle(domain.actions[i], row))
 
     @classmethod
@@ -111,46 +113,31 @@ class Game:
 
     # States -----------------------------------------------------------------------------------------
 
-    def state(self, changes: Sequence[Sequence[str]]) -> State:
-        """Return the state that ``changes`` (see :meth:`changes`) make of the start.
+    def state(self, changes: Iterable[Sequence[str]]) -> State:
+        """Return the state that differs from the start by ``changes`` (see :meth:`changes`).
 
         Raises ``LookupError`` and its like for facts of another game.
         """
-        return self._state(tuple(map(tuple, changes)))
-
-    def _changed(self, changes: Changes) -> State:
-        added: dict[str, set[Row]] = {}
-        removed: dict[str, set[Row]] = {}
-        for word, predicate, *names in changes:
+        facts = set()
+        for predicate, *names in changes:
             if predicate.removeprefix(NOT) not in self.fluents:
                 raise LookupError(predicate)
-            row = tuple(self._of_name[name] for name in names)
-            {"+": added, "-": removed}[word].setdefault(predicate, set()).add(row)
-        extents = dict(self.start.extents)
-        for predicate in {*added, *removed}:
-            rows = self.start.of(predicate).members - removed.get(predicate, set())
-            extents[predicate] = Extent(rows | added.get(predicate, set()))
-        return State(extents, {"changes": changes})
+            facts.add((predicate, tuple(self._ids[name] for name in names)))
+        return self._state(frozenset(facts))
 
-    def changes(self, state: State) -> tuple[tuple[str, ...], ...]:
-        """Return the difference from the start as rows of "+" or "-", a predicate, and names."""
-        if "changes" not in state.memo:
-            rows: list[tuple[str, ...]] = []
-            for predicate in sorted(state.extents):
-                now, before = state.extents[predicate], self.start.of(predicate)
-                if now is before:
-                    continue
-                for sign, members in (
-                    ("-", before.members - now.members),
-                    ("+", now.members - before.members),
-                ):
-                    rows += [
-                        (sign, predicate, *(self._names[number] for number in row))
-                        for row in sorted(members)
-                    ]
-            state.memo["changes"] = tuple(rows)
-        changes: tuple[tuple[str, ...], ...] = state.memo["changes"]
-        return changes
+    def _state_of(self, changes: frozenset[Fact]) -> State:
+        rows: dict[str, set[Row]] = {}
+        for predicate, row in changes:
+            rows.setdefault(predicate, set()).add(row)
+        changed = {name: Extent(self.start.of(name).members ^ own) for name, own in rows.items()}
+        return State({**self.start.extents, **changed}, changes)
+
+    def changes(self, state: State) -> list[list[str]]:
+        """Return the facts that are true at the start or in ``state`` alone: predicates and names."""
+        return [
+            [predicate, *(self._names[id_] for id_ in row)]
+            for predicate, row in sorted(state.changes)
+        ]
 
     def has_won(self, state: State) -> bool:
         """Say whether the goal holds."""
@@ -165,44 +152,34 @@ class Game:
 
     # Commands ---------------------------------------------------------------------------------------
 
-    def commands(self, state: State) -> Mapping[str, Move]:
+    def _commands(self, state: State) -> Mapping[str, Move]:
         """Return the possible commands, sorted, each with the step that it stands for."""
-        if "commands" not in state.memo:
-            moves: dict[str, Move] = {}
-            for number, solve in enumerate(self._searches):
-                action = self.domain.actions[number]
-                template = self._grammar.actions[action.name]["template"]
-                for row in solve(state, ()):
-                    if not self._is_idle(number, row):
-                        command = self._text.expand(template, state, _slots(action, row))
-                        moves.setdefault(command, (number, row))
-            state.memo["commands"] = dict(sorted(moves.items()))
-        commands: Mapping[str, Move] = state.memo["commands"]
-        return commands
+        moves: dict[str, Move] = {}
+        for number, solve in enumerate(self._searches):
+            action = self.domain.actions[number]
+            template = self._grammar.actions[action.name]["template"]
+            for row in solve(state, ()):
+                if not self._is_idle(number, row):
+                    command = self._text.expand(template, state, _slots(action, row))
+                    moves.setdefault(command, (number, row))
+        return dict(sorted(moves.items()))
 
     # Effects ----------------------------------------------------------------------------------------
 
     def after(self, state: State, move: Move) -> State:
-        """Return the state after a step; it shares untouched predicates with ``state``."""
+        """Return the state after a step. A fact that it both adds and removes is added."""
         number, row = move
         action = self.domain.actions[number]
-        values = dict(zip((name for name, _ in action.parameters), row, strict=True))
-        added: dict[str, set[Row]] = {}
-        removed: dict[str, set[Row]] = {}
+        values = dict(zip(dict(action.parameters), row, strict=True))
+        outcome: dict[Fact, bool] = {}
         for effect, happens in zip(action.effects, self._conditions[number], strict=True):
-            predicate, *args = effect.atom
-            if predicate in self.fluents and happens(state, row):
-                changed = tuple(values.get(w, self._numbers.get(w, -1)) for w in args)
-                (added if effect.holds else removed).setdefault(predicate, set()).add(changed)
-        extents: dict[str, Extent] = {}
-        for predicate in {*added, *removed}:
-            gained = added.get(predicate, set())
-            lost = removed.get(predicate, set()) - gained
-            extents[predicate] = Extent((state.of(predicate).members - lost) | gained)
-            if predicate in self._undone:
-                undone = (state.of(NOT + predicate).members - gained) | lost
-                extents[NOT + predicate] = Extent(undone)
-        return self._state(self.changes(State({**state.extents, **extents})))
+            if effect.atom[0] in self.fluents and happens(state, row):
+                fact = _ground(effect.atom, values)
+                outcome[fact] = effect.holds or outcome.get(fact, False)
+        undone = [(fact, holds) for fact, holds in outcome.items() if fact[0] in self._undone]
+        outcome |= {(NOT + predicate, own): not holds for (predicate, own), holds in undone}
+        same = {fact for fact, holds in outcome.items() if holds == self.start.holds(*fact)}
+        return self._state(state.changes.union(outcome) - same)
 
     # Texts ------------------------------------------------------------------------------------------
 
@@ -219,23 +196,7 @@ class Game:
     @cached_property
     def instruction(self) -> str:
         """The task, as the first page says it."""
-        if "task" in self._grammar.rules:
-            text = self._text.expand("#task#", self.start, {})
-        else:
-            text = self.intro()
-        return " ".join(text.rpartition(_TASK)[2].split())
-
-    def spelled(self, move: Move) -> list[str]:
-        """Return a step in words that survive JSON: the action, then names."""
-        return [self.domain.actions[move[0]].name, *(self._names[number] for number in move[1])]
-
-    def unspelled(self, words: Sequence[str]) -> Move:
-        """Return the step that :meth:`spelled` spelled. Raises ``LookupError`` and its like."""
-        name, *things = words
-        number = [action.name for action in self.domain.actions].index(name)
-        if len(things) != len(self.domain.actions[number].parameters):
-            raise LookupError(words)
-        return number, tuple(self._of_name[thing] for thing in things)
+        return one_line(self.intro().rpartition(_TASK)[2])
 
 
 def fields_of(text: str) -> dict[str, Any]:
@@ -250,30 +211,30 @@ def fields_of(text: str) -> dict[str, Any]:
     return data
 
 
-def _named(ids: Sequence[str], mentioned: set[str]) -> list[str]:
-    """Return the names of the sorted ``ids``; only those that a fact mentions are counted."""
+def _named(ids: Iterable[str], mentioned: set[str]) -> dict[str, str]:
+    """Return the names by ids; only the ids that a fact mentions are counted."""
     bases = {}
-    for id_ in ids:
+    for id_ in sorted(ids):
         base, bar, _ = id_.partition("_bar_")
         if bar and id_ in mentioned:
             bases[id_] = base + ("basin" if "basin" in id_ else "")
     unnumbered = Counter(bases.values())
-    names = []
-    for id_ in ids:
-        if id_ not in bases:
-            names.append(id_)
-            continue
-        base = bases[id_]
-        names.append(f"{base} {unnumbered[base]}")
+    names = {id_: id_ for id_ in ids}
+    for id_, base in bases.items():
+        names[id_] = f"{base} {unnumbered[base]}"
         unnumbered[base] -= 1
     return names
 
 
-def _slots(action: Action, row: Row) -> dict[Slot, int]:
-    return {
-        (variable.lstrip("?"), kind): number
-        for (variable, kind), number in zip(action.parameters, row, strict=True)
-    }
+def _slots(action: Action, row: Row) -> dict[Slot, str]:
+    slots = ((variable.lstrip("?"), kind) for variable, kind in action.parameters)
+    return dict(zip(slots, row, strict=True))
+
+
+def _ground(atom: Formula, values: Mapping[str, str]) -> Fact:
+    """Return an atom with the values of its variables."""
+    words: tuple[str, ...] = atom[1:]
+    return atom[0], tuple(values.get(word, word) for word in words)
 
 
 def _is_idle(action: Action, row: Row) -> bool:
@@ -282,15 +243,11 @@ def _is_idle(action: Action, row: Row) -> bool:
     An effect that adds a fact changes nothing where the precondition holds that fact. One that removes
     a fact changes nothing where another effect adds it, or where the precondition denies it.
     """
-    values = {name: number for (name, _), number in zip(action.parameters, row, strict=True)}
-
-    def ground(atom: Formula) -> Formula:
-        return (atom[0], *(values.get(word, word) for word in atom[1:]))
-
+    values = dict(zip(dict(action.parameters), row, strict=True))
     idle = set()
     for part in conjuncts(action.precondition):
         atom = part[1] if part[0] == "not" else part
         if atom[0] not in CONNECTIVES:
-            idle.add((ground(atom), atom is part))
-    idle |= {(ground(e.atom), False) for e in action.effects if e.is_plain and e.holds}
-    return all(e.is_plain and (ground(e.atom), e.holds) in idle for e in action.effects)
+            idle.add((_ground(atom, values), atom is part))
+    idle |= {(_ground(e.atom, values), False) for e in action.effects if e.is_plain and e.holds}
+    return all(e.is_plain and (_ground(e.atom, values), e.holds) in idle for e in action.effects)

@@ -72,19 +72,19 @@ class TextGenerator:
     def __init__(
         self,
         grammar: Grammar,
-        things: Sequence[Mapping[str, str]],
-        is_a: Callable[[int, str], bool],
+        things: Mapping[str, Mapping[str, str]],
+        is_a: Callable[[str, str], bool],
     ) -> None:
         self._grammar = grammar
         self._things = things
         self._is_a = is_a
 
-    def expand(self, text: str, state: State, binding: Mapping[Slot, int]) -> str:
+    def expand(self, text: str, state: State, binding: Mapping[Slot, str]) -> str:
         """Return ``text`` with all its symbols derived; ``binding`` gives the things it is about."""
         return "".join(self._derive(text_nodes(text), state, dict(binding), 0))
 
     def _derive(
-        self, nodes: Sequence[_Node], state: State, binding: dict[Slot, int], depth: int
+        self, nodes: Sequence[_Node], state: State, binding: dict[Slot, str], depth: int
     ) -> Iterator[str]:
         if depth > _DEPTH:
             raise UserError("the game's grammar has rules that go round in a circle")
@@ -98,7 +98,7 @@ class TextGenerator:
             else:
                 yield from self._each(node, state, binding, depth)
 
-    def _rule(self, name: str, state: State, binding: dict[Slot, int], depth: int) -> Iterator[str]:
+    def _rule(self, name: str, state: State, binding: dict[Slot, str], depth: int) -> Iterator[str]:
         if name not in self._grammar.rules:
             raise UserError(f"the game's grammar has no rule '{name}'")
         for condition, nodes in self._grammar.rules[name]:
@@ -107,7 +107,7 @@ class TextGenerator:
                 return
 
     def _each(
-        self, node: _Each, state: State, binding: dict[Slot, int], depth: int
+        self, node: _Each, state: State, binding: dict[Slot, str], depth: int
     ) -> Iterator[str]:
         bindings = self.answers(node.query, state, binding)
         texts = ["".join(self._derive((node.part,), state, b, depth)) for b in bindings]
@@ -120,8 +120,8 @@ class TextGenerator:
             yield text
 
     def answers(
-        self, query: Query, state: State, binding: dict[Slot, int], place: int = 0
-    ) -> Iterator[dict[Slot, int]]:
+        self, query: Query, state: State, binding: dict[Slot, str], place: int = 0
+    ) -> Iterator[dict[Slot, str]]:
         """Yield the bindings that answer ``query``, in the order of the facts; no thing twice."""
         if place == len(query):
             yield dict(binding)
@@ -143,8 +143,8 @@ class TextGenerator:
             else:
                 yield from self.answers(query, state, grown, place + 1)
 
-    def _value(self, node: _Value, binding: Mapping[Slot, int]) -> str:
-        things = {name: self._things[number] for (name, _), number in binding.items()}
+    def _value(self, node: _Value, binding: Mapping[Slot, str]) -> str:
+        things = {name: self._things[id_] for (name, _), id_ in binding.items()}
 
         def word(piece: str | tuple[str, str]) -> str:
             if isinstance(piece, str):

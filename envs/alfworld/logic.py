@@ -1,18 +1,21 @@
 """Indexed facts, and formulas compiled into searches over them.
 
-A state never changes; the next one shares every predicate that the step did not touch. Objects are
-numbers (their place among the sorted ids), so that everything is listed in the order of the ids.
+A state never changes; the next one shares every predicate that the step did not touch. Everything is
+listed in the order of the objects' ids.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from itertools import chain, product
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from stategate.envs.alfworld.pddl import CONNECTIVES, Formula, Variables
 
-Row: TypeAlias = tuple[int, ...]
+Row: TypeAlias = tuple[str, ...]
+#: A predicate and the objects of which it is true.
+Fact: TypeAlias = tuple[str, Row]
 #: The objects that variables stand for.
-Binding: TypeAlias = dict[str, int]
+Binding: TypeAlias = dict[str, str]
 #: Yields the bindings that extend one and make a formula true.
 Search: TypeAlias = Callable[["State", Binding], Iterator[Binding]]
 
@@ -41,18 +44,20 @@ class Extent:
 EMPTY = Extent(())
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class State:
-    """The facts that are true. ``memo`` caches results computed from them; it is nobody's input."""
+    """The facts that are true; ``changes`` are those that are true here or at the start alone."""
 
-    __slots__ = ("extents", "memo")
-
-    def __init__(self, extents: Mapping[str, Extent], memo: dict[Any, Any] | None = None) -> None:
-        self.extents = extents
-        self.memo: dict[Any, Any] = {} if memo is None else memo
+    extents: Mapping[str, Extent]
+    changes: frozenset[Fact] = frozenset()
 
     def of(self, predicate: str) -> Extent:
         """Return the rows of a predicate."""
         return self.extents.get(predicate, EMPTY)
+
+    def holds(self, predicate: str, row: Row) -> bool:
+        """Say whether a fact is true."""
+        return row in self.of(predicate).members
 
 
 def parts_of(formula: Formula) -> Sequence[Formula]:
@@ -77,16 +82,12 @@ def free_of(formula: Formula) -> frozenset[str]:
 class Compiler:
     """Makes formulas into backtracking searches, for one problem's objects.
 
-    ``members`` are the objects of each type (a type that is missing has none), ``numbers`` those of the
-    ids, ``initial`` is the state by whose sizes the order of a search is chosen.
+    ``members`` are the objects of each type (a type that is missing has none), ``initial`` is the state
+    by whose sizes the order of a search is chosen.
     """
 
-    def __init__(
-        self, members: Mapping[str, Sequence[int]], numbers: Mapping[str, int], initial: State
-    ) -> None:
+    def __init__(self, members: Mapping[str, Set[str]], initial: State) -> None:
         self._members = members
-        self._sets = {kind: frozenset(rows) for kind, rows in members.items()}
-        self._numbers = numbers
         self._initial = initial
 
     def solutions(
@@ -141,7 +142,7 @@ class Compiler:
             return lambda state, binding: (
                 {**binding, **{name: one[name] for name in free}} for one in inner(state, binding)
             )
-        if head in ("and", "or"):
+        if head == "or":
             branches = [self._conjunction([p], kinds, bound, free) for p in parts_of(formula)]
             return lambda state, binding: chain.from_iterable(b(state, binding) for b in branches)
         objects, test = self._members_of(free - bound, kinds), self._test(formula, kinds, free)
@@ -152,8 +153,8 @@ class Compiler:
     ) -> Callable[[State, Binding], bool]:
         """Return a test of an equation or a negation, all of whose variables are bound."""
         if formula[0] == "=":
-            (_, one, other), numbers = formula, self._numbers
-            return lambda state, b: b.get(one, numbers.get(one)) == b.get(other, numbers.get(other))
+            _, one, other = formula
+            return lambda state, b: b.get(one, one) == b.get(other, other)
         search = self._conjunction(parts_of(formula), kinds, bound, frozenset())
         return lambda state, binding: next(search(state, binding), None) is None
 
@@ -162,14 +163,12 @@ class Compiler:
         name, *args = atom
         free = sorted(free_of(atom) - bound)
         places = tuple(i for i, word in enumerate(args) if word not in free)
-        keys = [(args[i], self._numbers.get(args[i], -1)) for i in places]
-        firsts = [
-            (word, args.index(word), self._sets.get(kinds[word], frozenset())) for word in free
-        ]
+        keys = [args[i] for i in places]
+        firsts = [(word, args.index(word), self._members.get(kinds[word], ())) for word in free]
         same = [(i, args.index(word)) for i, word in enumerate(args) if word in free]
 
         def search(state: State, binding: Binding) -> Iterator[Binding]:
-            key = tuple([binding.get(word, number) for word, number in keys])
+            key = tuple([binding.get(word, word) for word in keys])
             for row in state.of(name).at(places).get(key, ()):
                 if all(row[i] in kind for _, i, kind in firsts) and all(
                     row[i] == row[j] for i, j in same

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
 from stategate.envs.alfworld.expert import Goal, goal_here, knowledge_of, likeliest_goal
 from stategate.envs.alfworld.reading import (
@@ -21,6 +20,7 @@ from stategate.envs.protocols import (
     ActionVocabulary,
     Chunk,
     Clause,
+    ClauseRole,
     Observation,
     StateInput,
     StatusLine,
@@ -157,21 +157,15 @@ def _clauses(instruction: str, goal: Goal) -> tuple[Clause, ...]:
     """Return the parts of ``goal`` as ``instruction`` says them, by place in it."""
     reading = read_goal(instruction)
 
-    def clause(
-        text: str,
-        part: str,
-        role: Literal["thing", "property", "value"],
-        names: Candidates,
-        of: str = "",
-    ) -> Clause:
-        span = reading.spans.get(part, (len(instruction), len(instruction)))
-        others = tuple(name for name, chance in names[1:] if chance >= _DOUBT)
-        return Clause(text, *span, role, of, probability=names[0][1], others=others)
-
-    clauses = [
-        clause(goal.thing, "thing", "thing", reading.thing()),
-        clause(goal.target, "place", "value", reading.place(), "place"),
+    parts: list[tuple[str, str, ClauseRole, Candidates, str]] = [
+        (goal.thing, "thing", "thing", reading.thing(), ""),
+        (goal.target, "place", "value", reading.place(), "place"),
     ]
     if property_text := goal.state or ("two" if goal.count > 1 else ""):
-        clauses.append(clause(property_text, "kind", "property", reading.kind[:1]))
+        parts.append((property_text, "kind", "property", reading.kind[:1], ""))
+    clauses = []
+    for text, part, role, names, of in parts:
+        span = reading.spans.get(part, (len(instruction), len(instruction)))
+        others = tuple(name for name, chance in names[1:] if chance >= _DOUBT)
+        clauses.append(Clause(text, *span, role, of, probability=names[0][1], others=others))
     return tuple(sorted(clauses, key=lambda clause: clause.start))

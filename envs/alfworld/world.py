@@ -63,14 +63,11 @@ class AlfWorld(World):
         ``{"goal": number}`` is the same; ``say`` is another sentence for what the game asks.
         Raises ``UserError`` for unknown and for broken games.
         """
-        spec = dict(task)
-        if "goal" in spec and "game" not in spec:
-            spec["game"] = spec.pop("goal")
-        words = task_sentence(spec)
-        spec.pop("say", None)
-        if set(spec) != {"game"}:
+        words = task_sentence(task)
+        if set(task) - {"say"} not in ({"game"}, {"goal"}):
             raise UserError('an ALFWorld task is {"game": name or number}, with "say" if you like')
-        session: dict[str, Any] = {"game": self._named(spec["game"]), "changes": (), "last": None}
+        name = self._named(task["game"] if "game" in task else task["goal"])
+        session: dict[str, Any] = {"game": name, "changes": [], "last": None}
         if words is not None:
             session["say"] = words
         return session, self.observe(session)
@@ -88,10 +85,9 @@ class AlfWorld(World):
             return session, replace(self._page(game, state, last, session), reward=0.0)
         move = game.commands(state).get(action.strip())
         after = state if move is None else game.after(state, move)
-        move_words = () if move is None else tuple(game.spelled(move))
-        name = self._named(session["game"])
-        there = {**session, "game": name, "changes": game.changes(after), "last": move_words}
-        return there, self._page(game, after, move_words, session)
+        answer = NOTHING if move is None else game.answer(after, move)
+        there = {**session, "changes": game.changes(after), "last": answer}
+        return there, self._page(game, after, answer, session)
 
     def observe(self, session: Session) -> Observation:
         """Draw the page of ``session``."""
@@ -111,23 +107,19 @@ class AlfWorld(World):
         game, state, _ = self._restore(session)
         return game.contents(state)
 
-    def _page(
-        self, game: Game, state: State, last: Sequence[str] | None, session: Session
-    ) -> Observation:
-        if not last:
-            text = game.intro() if last is None else NOTHING
-            if "say" in session:
-                text = text.replace(game.instruction, str(session["say"]))
-        else:
-            with user_error_context(*_FOREIGN):
-                move = game.unspelled(last)
-            text = game.answer(state, move)
+    def _page(self, game: Game, state: State, last: str | None, session: Session) -> Observation:
+        text = last
+        if text is None:
+            instruction = str(session.get("say") or game.instruction)
+            text = game.intro().replace(game.instruction, instruction)
         won = game.has_won(state)
         return Observation(text, tuple(game.commands(state)), float(won), won)
 
-    def _restore(self, session: Session) -> tuple[Game, State, Sequence[str] | None]:
+    def _restore(self, session: Session) -> tuple[Game, State, str | None]:
         with user_error_context(*_FOREIGN):
             name, changes, last = (session[field] for field in ("game", "changes", "last"))
+            if not isinstance(last, str | None):
+                raise TypeError(last)
             game = self._game(self._named(name))
             return game, game.state(changes), last
 

@@ -67,7 +67,7 @@ def format_of(text: str) -> Format:
     ):
         return "html"
     if len(lines) >= 3:
-        if _separator(lines) is not None:
+        if _is_table(lines):
             return "table"
         if sum(bool(_CLOCK.match(line)) for line in lines) >= 0.5 * len(lines):
             return "log"
@@ -91,7 +91,9 @@ def spans(text: str) -> tuple[Span, ...]:
         "log": _log_spans,
         "text": _text_spans,
     }[format_of(text)]
-    return _covering(cut(text), len(text))
+    parts = _Parts(text)
+    cut(parts)
+    return _covering(parts.spans, len(text))
 
 
 def readable(text: str) -> str:
@@ -167,23 +169,23 @@ class _Parts:
             self.add(a, b)
 
 
-def _json_spans(text: str) -> list[Span]:
-    parts = _Parts(text)
+def _json_spans(parts: _Parts) -> None:
+    text = parts.text
     at = _after(_SPACE, text, 0)
     while at < len(text):
         try:
             value, end = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             break
-        _json_value(text, at, at, end, value, (), parts)
+        _json_value(parts, at, at, end, value, ())
         at = _after(_SPACE, text, end)
-    return parts.spans
 
 
 def _json_value(
-    text: str, start: int, at: int, end: int, value: object, leads: tuple[int, ...], parts: _Parts
+    parts: _Parts, start: int, at: int, end: int, value: object, leads: tuple[int, ...]
 ) -> None:
-    """Add ``text[start:end]``, whose value begins at ``at`` (a key may stand before it)."""
+    """Add a stretch of the text, whose value begins at ``at`` (a key may stand before it)."""
+    text = parts.text
     if not isinstance(value, dict | list) or not value or end - at <= _RECORD or len(leads) > 40:
         if isinstance(value, str) and end - start > 2 * _LONG:
             for a, b in _sentences(text, start, end):
@@ -205,26 +207,24 @@ def _json_value(
             inner = (*inner, parts.add(first, after, inner, True))
         else:
             names = 0
-            _json_value(text, first, inside, after, child, inner, parts)
+            _json_value(parts, first, inside, after, child, inner)
         inside = _after(_SPACE, text, after)
 
 
-def _html_spans(text: str) -> list[Span]:
-    parts = _Parts(text)
+def _html_spans(parts: _Parts) -> None:
+    text = parts.text
     for start, end in _cuts([m.start() for m in _BLOCK.finditer(text)], text):
         match = re.match(r"<h([1-6])\b", text[start : start + 4], re.I)
         if match:
             parts.head(int(match[1]), start, end)
         else:
             parts.add(start, end)
-    return parts.spans
 
 
-def _markdown_spans(text: str) -> list[Span]:
-    parts = _Parts(text)
+def _markdown_spans(parts: _Parts) -> None:
     fenced = False
-    for start, end in _lines(text):
-        line = text[start:end]
+    for start, end in _lines(parts.text):
+        line = parts.text[start:end]
         fenced ^= line.lstrip().startswith("```")
         match = None if fenced else _HEADING.match(line)
         if match:
@@ -233,37 +233,33 @@ def _markdown_spans(text: str) -> list[Span]:
             parts.add(start, end)
         else:
             parts.fill(start, end)
-    return parts.spans
 
 
-def _table_spans(text: str) -> list[Span]:
-    parts = _Parts(text)
-    for i, (start, end) in enumerate(_lines(text)):
-        if not i or (i == 1 and not re.search(r"\w", text[start:end])):  # |---|---|
+def _table_spans(parts: _Parts) -> None:
+    for i, (start, end) in enumerate(_lines(parts.text)):
+        if not i or (i == 1 and not re.search(r"\w", parts.text[start:end])):  # |---|---|
             parts.head(i, start, end)
         else:
             parts.add(start, end)
-    return parts.spans
 
 
-def _log_spans(text: str) -> list[Span]:
-    """Return a span an entry: lines without a time belong to the one before."""
-    starts = [start for start, end in _lines(text) if _CLOCK.match(text[start:end])]
-    return [Span(a, b) for a, b in _cuts(starts, text)]
+def _log_spans(parts: _Parts) -> None:
+    """Add a span an entry: lines without a time belong to the one before."""
+    text = parts.text
+    for start, end in _cuts([a for a, b in _lines(text) if _CLOCK.match(text[a:b])], text):
+        parts.add(start, end)
 
 
-def _text_spans(text: str) -> list[Span]:
-    """Return lines and sentences; a line that ends with a colon leads what is indented below it."""
-    parts = _Parts(text)
-    for start, end in _lines(text):
-        line = text[start:end]
+def _text_spans(parts: _Parts) -> None:
+    """Add lines and sentences; a line that ends with a colon leads what is indented below it."""
+    for start, end in _lines(parts.text):
+        line = parts.text[start:end]
         indent = len(line) - len(line.lstrip())
         parts.close(indent)
         if line.rstrip().endswith(":") and end - start <= _LONG:
             parts.head(indent, start, end)
         else:
             parts.fill(start, end)
-    return parts.spans
 
 
 # Common -------------------------------------------------------------------------------------------
@@ -309,13 +305,13 @@ def _covering(cut: Sequence[Span], length: int) -> tuple[Span, ...]:
     )
 
 
-def _separator(lines: Sequence[str]) -> str | None:
-    """Return the column separator of a table, None where the text is no table."""
+def _is_table(lines: Sequence[str]) -> bool:
+    """Say whether most lines hold the same number of one column separator, and are no prose."""
     for mark in ("|", "\t", ",", ";"):
         counts = [line.count(mark) for line in lines]
         usual = max(set(counts), key=counts.count)
-        if usual >= 1 + (mark == ",") and counts.count(usual) >= 0.85 * len(counts):
-            if mark in ",;" and any(". " in line for line in lines[:3]):
-                continue  # prose
-            return mark
-    return None
+        is_prose = mark in ",;" and any(". " in line for line in lines[:3])
+        is_usual = usual >= 1 + (mark == ",") and counts.count(usual) >= 0.85 * len(counts)
+        if is_usual and not is_prose:
+            return True
+    return False

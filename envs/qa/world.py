@@ -33,11 +33,9 @@ class QaView(View):
 
     def chunks(self, observation: Observation) -> Sequence[Chunk]:
         """Return the page alone, as one chunk with its affordance."""
-        if not observation.actions:
-            return [Chunk("ask", "ask", observation.text, role="pinned", fragments=())]
-        return [
-            Chunk("ask", "ask", observation.text, (ANSWER,), role="pinned", fragments=HOW_TO_ANSWER)
-        ]
+        text, actions = observation.text, observation.actions
+        fragments = HOW_TO_ANSWER if actions else ()
+        return [Chunk("ask", "ask", text, actions, role="pinned", fragments=fragments)]
 
 
 class QA(World):
@@ -85,9 +83,7 @@ class QA(World):
     def observe(self, session: Session) -> Observation:
         """Draw the question, or its answer with the reward."""
         last, gold = session["last"], session["questions"][-1]["answer"]
-        info: dict[str, Any] = {"answer": last}
-        if not gold:
-            info["scored"] = False  # nobody said what is right
+        info = {} if gold else {"scored": False}  # nobody said what is right
         if last is None:
             return Observation(self.instruction(session), (ANSWER,), info=info)
         return Observation(last, (), token_f1(last, gold) if gold else 0.0, True, info)

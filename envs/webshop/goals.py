@@ -4,14 +4,14 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from stategate.envs.webshop.catalogue import HUMAN_FILE, Catalogue, Product
 from stategate.stores.errors import UserError, user_error_context
 
 _LIMITS = [10.0 * i for i in range(1, 100)]
 _SHUFFLE_SEED = 233
-_NO_LIMIT = 1_000_000.0
+NO_LIMIT = 1_000_000.0  # price of a goal that states none
 
 
 def draw_prices(products: Sequence[Product], rng: random.Random) -> dict[str, float]:
@@ -22,7 +22,7 @@ def draw_prices(products: Sequence[Product], rng: random.Random) -> dict[str, fl
 def synthetic_goals(
     catalogue: Catalogue, prices: Mapping[str, float], rng: random.Random
 ) -> list[dict[str, Any]]:
-    """Return the synthetic goals in the original's order.
+    """Return the synthetic goals, product by product.
 
     ``rng`` must be the one that drew ``prices``: the original shares one stream between them.
     """
@@ -42,7 +42,6 @@ def synthetic_goals(
     for goal in goals:
         shares = (1.0 / uses[attribute] for attribute in goal["attributes"])
         goal["weight"] = sum(shares) / len(goal["attributes"])
-    random.Random(_SHUFFLE_SEED).shuffle(goals)
     return goals
 
 
@@ -65,7 +64,6 @@ def human_goals(
                 limit, text = draw_limit(prices[product.asin], rng)
                 goal = goal_of(product, wished.strip(".") + text, attributes, limit, options)
                 goals.append({**goal, "weight": 1})
-    random.Random(_SHUFFLE_SEED).shuffle(goals)
     return goals
 
 
@@ -77,22 +75,20 @@ TEST_GOALS, FIRST_TRAINING_GOAL = 500, 1500
 def make_goals(
     kind: str, catalogue: Catalogue, prices: Mapping[str, float], rng: random.Random
 ) -> list[dict[str, Any]]:
-    """Return the goals of ``kind``; "both" has people's behind the synthetic ones.
+    """Return the goals of ``kind`` in the original's order; "both" has people's behind the others.
 
     People's are the same alone and behind others: each draw of limits starts where the prices ended.
     """
-    makers = {
-        "synthetic": (synthetic_goals,),
-        "human": (human_goals,),
-        "both": (synthetic_goals, human_goals),
-    }
-    if kind not in makers:
-        raise UserError(f"goals must be {', '.join(makers)}, not '{kind}'")
+    if kind not in get_args(Goals):
+        raise UserError(f"goals must be {', '.join(get_args(Goals))}, not '{kind}'")
     state = rng.getstate()
     goals: list[dict[str, Any]] = []
-    for make in makers[kind]:
-        rng.setstate(state)
-        goals += make(catalogue, prices, rng)
+    for name, make in (("synthetic", synthetic_goals), ("human", human_goals)):
+        if kind in (name, "both"):
+            rng.setstate(state)
+            made = make(catalogue, prices, rng)
+            random.Random(_SHUFFLE_SEED).shuffle(made)
+            goals += made
     return [{"index": i, **goal} for i, goal in enumerate(goals)]
 
 
@@ -124,7 +120,7 @@ def draw_limit(price: float, rng: random.Random) -> tuple[float, str]:
     """Return a price limit above ``price`` in dollars, and how a goal's text states it."""
     limits = [limit for limit in _LIMITS if limit > price][:4]
     if len(limits) < 2:
-        return _NO_LIMIT, ""
+        return NO_LIMIT, ""
     _, upper = sorted(rng.sample(limits, 2))
     return upper, f", and price lower than {upper:.2f} dollars"
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from stategate.envs.protocols import Clause, StateInput, target_of
+from stategate.envs.protocols import Clause, ClauseRole, StateInput, target_of
 from stategate.envs.webshop.pages import CLICKED, MARKED, RESULTS, SEPARATOR, dollars
 from stategate.language.instruction.aligned import VALUED, AlignedInstruction
 from stategate.language.instruction.choices import ChoiceScores, covered, locate, score_choices
@@ -124,7 +124,7 @@ def _kind(labels: Sequence[str]) -> PageKind:
 
 
 def inputs_of(event: Event) -> list[StateInput]:
-    """Return what a state model reads of ``event``: a few short texts, whatever the page's length.
+    """Return what a state model reads of a page or an action: a few short texts, whatever its length.
 
     A page becomes one line (a results page its titles, an item page title, price and what is chosen)
     and short facts: which asked values it offers and marks as chosen, what is missing, whether the
@@ -135,10 +135,6 @@ def inputs_of(event: Event) -> list[StateInput]:
     """
     if event.kind == "ACT":
         return [StateInput("ACT", _act(event.text), _click_match(event.text, event.instruction))]
-    if event.kind == "NOTE":
-        return []  # the page itself was read
-    if event.kind != "OBS":
-        return [StateInput(event.kind, event.text or event.kind.lower())]
     page = read_page(event.text)
     rows: list[StateInput] = []
     if event.t == 0 and page.instruction:
@@ -153,7 +149,7 @@ def inputs_of(event: Event) -> list[StateInput]:
 def clauses(instruction: str) -> list[Clause]:
     """Return the instruction's clauses: product type, properties, option values, price limit."""
     parsed = parse(instruction)
-    roles: tuple[Literal["thing", "property", "value"], ...] = ("thing", "property", "value")
+    roles: tuple[ClauseRole, ...] = ("thing", "property", "value")
     parts = [
         Clause(
             instruction[start:end],

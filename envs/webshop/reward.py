@@ -75,14 +75,7 @@ def score(
     affordable = price <= goal["price_upper"] if goal["price_upper"] > 0 else None
     total = len(attributes) + len(named) + 1
     reward = (matched + matched_options + bool(affordable)) / total * kind["r_type"]
-    parts: dict[str, Any] = {
-        "r_type": kind["r_type"],
-        "r_att": matched / len(attributes),
-        "w_att": len(attributes) / total,
-        "query_match": kind["query_match"],
-        "category_match": kind["category_match"],
-        "title_score": kind["title_score"],
-    }
+    parts = {**kind, "r_att": matched / len(attributes), "w_att": len(attributes) / total}
     if targets:
         parts |= {"r_option": matched_options / len(targets), "w_option": len(targets) / total}
     if affordable is not None:

@@ -16,12 +16,12 @@ from stategate.envs.protocols import (
     Chunk,
     Clause,
     Fragment,
+    FragmentRole,
     Observation,
     Role,
     StateInput,
     StatusLine,
     View,
-    chosen_line,
     is_legal,
     listed,
     target_of,
@@ -116,9 +116,9 @@ class WebShopView(View):
 
     def status(self, observation: Observation, visible: Sequence[Chunk]) -> Sequence[StatusLine]:
         """Return the chosen values, and, on pages that mark choices, the open choices."""
+        lines = [*super().status(observation, visible)]
         choices = [chunk.choice for chunk in visible if chunk.choice is not None]
-        lines = [chosen_line(choice.name, choice.chosen) for choice in choices if choice.chosen]
-        waiting = [one_line(choice.name) for choice in choices if not choice.chosen]
+        waiting = [one_line(choice.name) for choice in choices if choice.chosen is None]
         marks = "[button]" in observation.text or CLICKED in observation.text
         if waiting and marks:
             lines.append(StatusLine(f"Not chosen yet: {', '.join(waiting)}", is_settled=False))
@@ -126,7 +126,7 @@ class WebShopView(View):
 
     def inputs(self, event: Event) -> Sequence[StateInput]:
         """Return one line a page, and facts about the asked options (see ``reading``)."""
-        return inputs_of(event)
+        return inputs_of(event) if event.kind in ("OBS", "ACT") else super().inputs(event)
 
 
 def chunk_page(observation: Observation) -> tuple[Chunk, ...]:
@@ -284,18 +284,15 @@ def _product(text: str, parts: Sequence[Part]) -> Chunk:
         title = f" | {one_line(' '.join(texts))}"
         fragments.append(Fragment(title, role="title", label=" | "))
     if price:
-        fragments.append(_amount(f" | {one_line(price)}", " | "))
+        amount = dollars(price)
+        role: FragmentRole = "title" if amount is None else "quantity"
+        fragments.append(Fragment(f" | {one_line(price)}", None, role, amount, " | "))
     actions, data = (_click(link.label),), {"asin": link.label}
     return Chunk(
         *("", "product", text, actions, data, "entry"),
         is_visited=link.is_clicked,
         fragments=tuple(fragments),
     )
-
-
-def _amount(text: str, label: str) -> Fragment:
-    amount = dollars(text)
-    return Fragment(text, None, "title" if amount is None else "quantity", amount, label)
 
 
 def _options(text: str, parts: Sequence[Part]) -> Chunk:

@@ -175,11 +175,7 @@ class WebShop(World):
 
     def search(self, query: str, k: int = HITS) -> list[str]:
         """Return the ASINs of the ``k`` best products for ``query``, best first (BM25)."""
-        return [asin for asin, _ in self.search_scores(query, k)]
-
-    def search_scores(self, query: str, k: int = HITS) -> list[tuple[str, float]]:
-        """Return (ASIN, BM25 score) of the ``k`` best products, best first."""
-        return [(self._by_asin[i].asin, value) for i, value in self._engine.search(query, k)]
+        return [self._by_asin[i].asin for i, _ in self._engine.search(query, k)]
 
     def group_of(self, number: int) -> str:
         """Return the product that goal ``number`` is about: goals of one product are one cluster."""

@@ -205,6 +205,7 @@ def test_unknown_tasks_are_told_in_one_line(sample, task, problem):
         {},
         [],
         {"game": "x", "changes": [], "last": None},
+        {"game": 0, "changes": [["lies", "moon 1"]], "last": None},
         {"game": 0, "changes": [["+", "lies", "moon 1"]], "last": None},
         {"game": 0, "changes": [], "last": ["fly"]},
         {"game": 0, "changes": 3, "last": None},
@@ -337,7 +338,7 @@ def test_adl_conditions_effects_and_wording():
     assert game.has_won(after)
     assert not game.has_won(state)
     assert game.state(json.loads(json.dumps(game.changes(after)))) is after
-    assert game.changes(game.start) == ()
+    assert game.changes(game.start) == []
 
 
 def test_an_undeclared_type_has_no_members():

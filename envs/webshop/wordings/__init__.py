@@ -28,6 +28,7 @@ from typing import Any
 import yaml
 
 from stategate.envs.webshop.catalogue import Product
+from stategate.envs.webshop.goals import NO_LIMIT
 from stategate.language.words import CARDINALS
 from stategate.stores.errors import UserError
 
@@ -37,7 +38,6 @@ SPLITS = (
     *("distant", "blind", "blind-second", "blind-third", "blind-fourth", "blind-fifth"),
     "blind-sixth",
 )
-_NO_LIMIT = 1_000_000.0
 _GAP = 40  # dollars from a range's lower end to its upper: no goal's price lies below
 _KEPT = 0.6  # share of the options that a family with ``drop`` keeps
 _PART = re.compile(r"\[([^\[\]]*)\]")
@@ -77,12 +77,11 @@ def reworded(
     names = names_of(wording)
     if not names:
         return [dict(goal) for goal in goals]
-    shuffled = random.Random(f"{seed} {wording}")
-    in_words = []
-    for i, goal in enumerate(goals):
-        name = names[0] if len(names) == 1 else shuffled.choice(names)
-        in_words.append(reword(goal, products[goal["asin"]], name, f"{seed} {i}"))
-    return in_words
+    rng = random.Random(f"{seed} {wording}")
+    return [
+        reword(goal, products[goal["asin"]], rng.choice(names), f"{seed} {i}")
+        for i, goal in enumerate(goals)
+    ]
 
 
 def _plain(role: str, text: str) -> str:
@@ -118,7 +117,7 @@ def reword(
         "attributes": _joined([mark("property", text) for text in attributes], rng),
         "values": _joined([text for text, _ in worded.values()], rng),
         "limit": _limit(rng.choice(limits or rules["limit"]), limit, mark)
-        if limit < _NO_LIMIT
+        if limit < NO_LIMIT
         else "",
     }
     text = _filled(rules["patterns"][number], slots)
@@ -192,7 +191,6 @@ def _limit(form: str, limit: float, mark: Callable[[str, str], str]) -> str:
 
 _WORDS = {0: "zero"} | {value: word for word, value in CARDINALS.items()}
 _SLIPS = 0.22  # share of longer words that are mistyped
-_LONG = 4
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _PLAIN = re.compile(r"[A-Za-z]{4,}")
 
