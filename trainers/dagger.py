@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
@@ -200,9 +199,8 @@ def _fitted(trainer: Trainer[list[Decision]], scorer: nn.Module, settings: Dagge
     more than either.
     """
     epochs = len(trainer.fit(settings)) - 1
-    saved = load_file(Path(settings.run) / "last.safetensors")
     mixed = {
-        name: (1 - settings.last) * best + settings.last * saved[f"model/{name}"]
+        name: (1 - settings.last) * best + settings.last * trainer.last[name]
         for name, best in scorer.state_dict().items()
     }
     scorer.load_state_dict(mixed)
