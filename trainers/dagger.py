@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, with_errors
 from stategate.trainers.collect import load_course
 from stategate.trainers.episodes import Readers, Walk, make_resources
-from stategate.trainers.settings import DaggerSettings, open_run, read_settings, save_checkpoint
+from stategate.trainers.settings import DaggerSettings, TrainingRun, read_settings
 from stategate.trainers.trainer import Trainer, shuffled
 
 _HELPED = 0.5  # of an epoch's episodes the teacher helps, at this share of their steps
@@ -140,9 +139,8 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     every = [settings, *(read_settings(DaggerSettings, *one) for one in settings.also.items())]
     scorer, sizes = _scorer(settings, reading)
     players = [Player(one, reading, scorer) for one in every]
-    names = [player.name for player in players]
     hashes = [next(iter(player.course.worlds.values())).fingerprint for player in players]
-    run = open_run(settings, {"data": {"sha256": hashes}})
+    run = TrainingRun(settings, {"sha256": hashes})
     recent: deque[list[Decision]] = deque(maxlen=settings.keep)
 
     def batches(generator: Generator) -> Iterator[list[Decision]]:
@@ -171,25 +169,13 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
 
     trainer = Trainer(batches, scorer, partial(_loss, scorer), metric)
     epochs = _fitted(trainer, scorer, settings)
-    table = rows()
-    save_checkpoint(
-        settings,
-        "policy",
-        sizes,
-        scorer.state_dict(),
-        half=False,
-        encoder=reading.version,
-        features={"row": list(reading.row_features), "page": list(reading.page_features)},
-        trained="imitation of a teacher on its own episodes",
-        last=settings.last,
-        builders=settings.builders,
-        world=", ".join(names),
-        metrics=table,
-        epochs=epochs,
-        episodes=sum(one.games for one in every) * epochs,
-        data={"name": ", ".join(Path(one.data).name for one in every), "sha256": hashes},
-    )
-    return run.summarise(table, [])
+    facts = {
+        "encoder": reading.version,
+        "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
+        "world": ", ".join(player.name for player in players),
+        "epochs": epochs,
+    }
+    return run.finish("policy", sizes, scorer.state_dict(), rows(), facts, half=False)
 
 
 def _fitted(trainer: Trainer[list[Decision]], scorer: nn.Module, settings: DaggerSettings) -> int:

@@ -21,9 +21,8 @@ import torch
 
 from stategate.language.sentences import sentences
 from stategate.nodes.protocols import Vector
-from stategate.stores.assets.downloads import sha256
 from stategate.trainers.adapter import PairModel, TaughtPair
-from stategate.trainers.settings import JudgeSettings, open_run, reads_data
+from stategate.trainers.settings import JudgeSettings, TrainingRun, file_hashes, reads_data
 from stategate.trainers.trainer import area_under_curve, calibrated
 
 _DATA = Path(__file__).parent / "data"
@@ -167,15 +166,13 @@ def train(settings: JudgeSettings) -> dict[str, Any]:
     """Train, calibrate, write the checkpoint; return the summary."""
     torch.manual_seed(settings.seed)
     rng = random.Random(settings.seed)
-    files = (MEMORIES, PASSAGES, Path(settings.questions))
-    data = {path.name: sha256(path) for path in files}
-    run = open_run(settings, {"data": data})
+    run = TrainingRun(settings, file_hashes(MEMORIES, PASSAGES, settings.questions))
     learned, held = _sides(settings, rng)
     pairs = [pair for one in learned for pair in pairs_of(one, rng)]
     model = PairModel(settings.rank, _PIECES)
     epochs = model.fit(settings, lambda _: pairs, lambda: measured(model, held)[0])
     figures, rows = measured(model, held)
     calibration = dict(zip(("scale", "bias"), calibrated(rows), strict=True))
-    facts = {"calibration": calibration, "metrics": figures, "data": data, "epochs": epochs}
-    model.save("judge", settings, {}, **facts)
-    return run.summarise([{"agent": "held out", "n": len(rows), **figures}], [])
+    table = [{"agent": "held out", "n": len(rows), **figures}]
+    facts = {"calibration": calibration, "epochs": epochs}
+    return run.finish("judge", model.architecture, model.arrays(), table, facts)

@@ -37,7 +37,7 @@ from stategate.nodes.build_context.messages.need import (
 from stategate.nodes.protocols import Vector
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_lines
-from stategate.trainers.settings import NeedSettings, open_run, save_checkpoint
+from stategate.trainers.settings import NeedSettings, TrainingRun
 from stategate.trainers.tool_tasks import tool_tasks
 from stategate.trainers.trainer import Figures, Trainer, area_under_curve, calibrated, shuffled
 
@@ -232,12 +232,12 @@ class Example:
 
 def train(settings: NeedSettings) -> dict[str, Any]:
     """Train, report on tasks held out, write the checkpoint; return the summary."""
-    data = {"threads": [Path(path).name for path in settings.threads]}
-    run = open_run(settings, {"data": data})
-    examples, folder = _examples(settings), Path(settings.run)
+    folder, data = Path(settings.run), {"threads": [Path(path).name for path in settings.threads]}
+    places = {"run": str(folder / "fits" / "held-out"), "checkpoint": str(folder / "held-out")}
+    aside = settings.model_copy(update=places)
+    run, run_aside = TrainingRun(settings, data), TrainingRun(aside, data)
+    examples = _examples(settings)
     heldout, others = _split(examples, settings.folds)
-    fits, apart = f"{settings.run}/fits", str(folder / "held-out")
-    aside = settings.model_copy(update={"run": f"{fits}/held-out", "checkpoint": apart})
     network = _fitted(others, aside)
     sources = sorted({e.source for e in heldout})
     rows = {s: scored(network, [e.thread for e in heldout if e.source == s]) for s in sources}
@@ -246,7 +246,7 @@ def train(settings: NeedSettings) -> dict[str, Any]:
         {"agent": f"{source}, other tasks", "n": len(own), "auc": area_under_curve(own)}
         for source, own in rows.items()
     ]
-    _save(network, aside, calibration, {})
+    run_aside.finish(KIND, {}, network.arrays(calibration), table, {})
     write_lines(
         folder / "held-out.jsonl",
         (
@@ -258,9 +258,8 @@ def train(settings: NeedSettings) -> dict[str, Any]:
             for e in heldout
         ),
     )
-    final = _fitted(examples, settings.model_copy(update={"run": f"{fits}/all"}))
-    _save(final, settings, calibration, {"metrics": table, "data": data})
-    return run.summarise(table, [])
+    final = _fitted(examples, settings.model_copy(update={"run": str(folder / "fits" / "all")}))
+    return run.finish(KIND, {}, final.arrays(calibration), table, {})
 
 
 def _examples(settings: NeedSettings) -> list[Example]:
@@ -302,15 +301,3 @@ def _fitted(examples: Sequence[Example], settings: NeedSettings) -> NeedNetwork:
         for side in _split(examples, _CHOOSING)
     )
     return fit(training or validation, validation, settings)
-
-
-def _save(
-    network: NeedNetwork,
-    settings: NeedSettings,
-    calibration: tuple[float, float],
-    facts: dict[str, Any],
-) -> None:
-    arrays = network.arrays(calibration)
-    shapes = {name: list(array.shape) for name, array in arrays.items()}
-    trained = "cross-entropy: is a part of a result used by a later call or the answer"
-    save_checkpoint(settings, KIND, shapes, arrays, trained=trained, **facts)

@@ -22,7 +22,7 @@ from stategate.nodes.update_state.state_models import StateModel
 from stategate.stores.assets.weights import require_match
 from stategate.stores.errors import UserError
 from stategate.trainers.episodes import embedder_of, group_of
-from stategate.trainers.settings import RetrieverSettings, data_hashes, open_run, save_checkpoint
+from stategate.trainers.settings import RetrieverSettings, TrainingRun, file_hashes
 from stategate.trainers.state import (
     Choice,
     Sequenced,
@@ -58,7 +58,7 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
     embedder = embedder_of(settings)
     require_match(settings.state, state, "embedder", embedder.name, "set its embedder")
     view, table, sides = read_sequences(settings)
-    run = open_run(settings, {"data": data_hashes(settings)})
+    run = TrainingRun(settings, file_hashes(settings.data, settings.heldout))
     table.embed(embedder)
     fitted, validation, heldout = (_decisions(side, view, model, table, embedder) for side in sides)
     if not fitted or not validation:
@@ -96,19 +96,13 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
         _recalled("trained", ranks(reported), reported),
         _recalled("instruction", alike, reported),
     ]
-    save_checkpoint(
-        settings,
-        "retriever",
-        sizes,
-        projection.state_dict(),
-        embedder=embedder.name,
-        world=view.name,
-        state_sha256=state["sha256"],
-        data=data_hashes(settings),
-        metrics=rows[0],
-        epochs=len(history) - 1,
-    )
-    return run.summarise(rows, [])
+    facts = {
+        "embedder": embedder.name,
+        "world": view.name,
+        "state_sha256": state["sha256"],
+        "epochs": len(history) - 1,
+    }
+    return run.finish("retriever", sizes, projection.state_dict(), rows, facts)
 
 
 @torch.no_grad()

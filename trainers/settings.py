@@ -17,7 +17,7 @@ from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError, describe_error, user_error_context
 from stategate.stores.files import read_yaml
-from stategate.stores.runs import RunDirectory, provenance, public_config
+from stategate.stores.runs import RunDirectory, provenance, public_config, public_path
 from stategate.stores.settings import Settings as Told
 from stategate.stores.settings import option
 
@@ -264,26 +264,36 @@ def _values(name: str | Path) -> dict[str, Any]:
     return {**(recipes[base] if base else {}), **own}
 
 
-def open_run(settings: Settings, facts: dict[str, Any]) -> RunDirectory:
-    """Make or reopen the run directory; one of other settings and ``facts`` is refused."""
-    args = {"settings": public_config(settings.model_dump()), "seed": settings.seed, **facts}
-    return RunDirectory(settings.run, {**provenance(), **args})
+def file_hashes(*files: str | Path) -> dict[str, str]:
+    """Return the hash of each file that is named, by its path."""
+    return {public_path(str(file)): sha256(Path(file)) for file in files if str(file)}
 
 
-def data_hashes(settings: RecordedSettings) -> dict[str, str]:
-    """Return the hash of each file of recorded episodes, by its field."""
-    files = {"data": settings.data, "heldout": settings.heldout}
-    return {name: sha256(Path(path)) for name, path in files.items() if path}
+class TrainingRun(RunDirectory):
+    """A trainer's run directory; what comes of the training ends it.
 
+    ``data`` says what is learned from, mostly by hashes. A run of other settings or data is refused.
+    """
 
-def save_checkpoint(
-    settings: Settings,
-    kind: str,
-    architecture: Mapping[str, Any],
-    tensors: "Mapping[str, Tensor]",
-    half: bool = True,
-    **facts: Any,
-) -> None:
-    """Write the checkpoint of ``settings``, with ``facts`` of its making."""
-    meta = {"kind": kind, "architecture": architecture, **facts, "seed": settings.seed}
-    save_weights(settings.checkpoint, tensors, {**meta, **provenance()}, half)
+    def __init__(self, settings: Settings, data: Mapping[str, object]) -> None:
+        self._checkpoint = settings.checkpoint
+        self._facts = {"settings": public_config(settings.model_dump()), "data": data}
+        super().__init__(settings.run, {**provenance(), **self._facts})
+
+    def finish(
+        self,
+        kind: str,
+        architecture: Mapping[str, Any],
+        tensors: "Mapping[str, Tensor]",
+        rows: Sequence[Mapping[str, object]],
+        facts: Mapping[str, object],
+        half: bool = True,
+    ) -> dict[str, Any]:
+        """Write the checkpoint, with all ``facts`` of its making, and the summary; return the latter.
+
+        ``rows`` are the figures of both; ``half`` as in ``save_weights``.
+        """
+        made = {**facts, "metrics": rows, **self._facts, **provenance()}
+        meta = {"kind": kind, "architecture": architecture, **made}
+        save_weights(self._checkpoint, tensors, meta, half)
+        return self.summarise(rows, [])

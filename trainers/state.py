@@ -23,13 +23,7 @@ from stategate.stores.progress import Progress
 from stategate.stores.runs import with_errors
 from stategate.stores.traces import Event, Trajectory
 from stategate.trainers.episodes import embedder_of, group_of, read_sides, view_of
-from stategate.trainers.settings import (
-    RecordedSettings,
-    StateSettings,
-    data_hashes,
-    open_run,
-    save_checkpoint,
-)
+from stategate.trainers.settings import RecordedSettings, StateSettings, TrainingRun, file_hashes
 from stategate.trainers.trainer import Trainer, in_parts, shuffled
 
 
@@ -127,7 +121,7 @@ def train(settings: StateSettings) -> dict[str, Any]:
     """Train, report, and write the checkpoint; return the summary."""
     embedder = embedder_of(settings)
     view, table, (fitted, validation, heldout) = read_sequences(settings)
-    run = open_run(settings, {"data": data_hashes(settings)})
+    run = TrainingRun(settings, file_hashes(settings.data, settings.heldout))
     table.embed(embedder)
     reported = heldout or validation
     seen = {c.label for e in (*fitted, *validation, *heldout) for c in e.choices}
@@ -164,19 +158,13 @@ def train(settings: StateSettings) -> dict[str, Any]:
         group_means("gru", {"accuracy": hits(reported)}, groups),
         group_means("majority class", {"accuracy": of_commonest}, groups),
     ]
-    save_checkpoint(
-        settings,
-        "state",
-        model.architecture,
-        model.state_dict(),
-        embedder=embedder.name,
-        world=view.name,
-        classes=list(classes),
-        data=data_hashes(settings),
-        metrics=rows[0],
-        epochs=len(history) - 1,
-    )
-    return run.summarise(rows, [])
+    facts = {
+        "embedder": embedder.name,
+        "world": view.name,
+        "classes": list(classes),
+        "epochs": len(history) - 1,
+    }
+    return run.finish("state", model.architecture, model.state_dict(), rows, facts)
 
 
 def group_means(

@@ -28,10 +28,9 @@ from torch import Generator
 from stategate.language.sentence_model import sentence_model
 from stategate.language.updates import SURE
 from stategate.nodes.protocols import Vector
-from stategate.stores.assets.downloads import sha256
 from stategate.stores.runs import with_errors
 from stategate.trainers.adapter import PairModel, TaughtPair
-from stategate.trainers.settings import UpdateSettings, open_run
+from stategate.trainers.settings import TrainingRun, UpdateSettings, file_hashes
 from stategate.trainers.trainer import area_under_curve, calibrated
 
 _DATA = Path(__file__).parent / "data"
@@ -144,8 +143,7 @@ def _figures(name: str, rows: Vector, calibration: Mapping[str, float]) -> dict[
 def train(settings: UpdateSettings) -> dict[str, Any]:
     """Train, calibrate, test, write the checkpoint; return the summary."""
     torch.manual_seed(settings.seed)
-    data = {path.name: sha256(path) for path in (GROUPS, TOLD, DEVELOPMENT, HELD_OUT)}
-    run = open_run(settings, {"data": data})
+    run = TrainingRun(settings, file_hashes(GROUPS, TOLD, DEVELOPMENT, HELD_OUT))
     groups = read_rows(GROUPS)
     learned = [group for i, group in enumerate(groups) if i % _LEFT_OUT]
     left_out = drawn(groups[::_LEFT_OUT], random.Random(settings.seed))
@@ -168,6 +166,5 @@ def train(settings: UpdateSettings) -> dict[str, Any]:
         _figures(name, scored(model, pairs), calibration)
         for name, pairs in (("left out", left_out), ("held out", told_pairs(HELD_OUT)))
     ]
-    facts = {"calibration": calibration, "metrics": figures, "data": data, "epochs": epochs}
-    model.save("update", settings, {}, **facts)
-    return run.summarise(figures, [])
+    facts = {"calibration": calibration, "epochs": epochs}
+    return run.finish("update", model.architecture, model.arrays(), figures, facts)
