@@ -18,11 +18,15 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from stategate.graph.config import load_config
 from stategate.nodes.act.policy import Encoded, Encoder, load_scorer, make_scorer, shipped_encoder
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.protocols import ContextParams
+from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, with_errors
 from stategate.trainers.collect import load_course
-from stategate.trainers.episodes import Readers, Walk, make_resources
+from stategate.trainers.episodes import Walk, parse_kind
 from stategate.trainers.settings import DaggerSettings, TrainingRun, read_settings
 from stategate.trainers.trainer import Trainer, shuffled
 
@@ -65,13 +69,10 @@ class Player:
         self.course = load_course(settings.course, settings.data, settings.seed)
         self.name = self.course.env.view().name
         self._settings, self._encoder, self._scorer = settings, encoder, scorer
-        self._readers = Readers(
-            settings.builders,
-            make_resources(self.course.env),
-            settings.low,
-            settings.high,
-            settings.memory,
-        )
+        self._resources = Resources(None, Hashing(), env=self.course.env)
+        self._contexts = [
+            load_config({"context": parse_kind(text)}).context for text in settings.builders
+        ]
 
     def play(
         self,
@@ -80,22 +81,33 @@ class Player:
         generator: Generator | None = None,
         helped: float = _HELPED,
     ) -> list[Rollout]:
-        """Play ``tasks``, in the course's worlds in turn, with readers that ``rng`` draws.
+        """Play ``tasks``, in the course's worlds in turn, through contexts that ``rng`` draws.
 
         The most probable action is taken; with a ``generator`` one is drawn, and the teacher says at
         each decision which are good: it helps in a share ``helped`` of the episodes.
         """
         modes, rollouts = sorted(self.course.worlds), []
         for i, task in enumerate(tasks):
-            reader, is_helped = self._readers.draw(rng), rng.random() < helped
+            context, is_helped = self._drawn(rng), rng.random() < helped
             world = self.course.worlds[modes[i % len(modes)]]
-            walk = Walk(self._readers, reader, world, task)
+            walk = Walk(self._resources, world, task, context, self._settings.memory)
             rollouts.append(self._episode(walk, helped if is_helped else 0.0, generator))
         return rollouts
 
+    def _drawn(self, rng: random.Random) -> ContextParams:
+        """Return a builder of contexts, drawn by its weight, at a budget even on a log scale."""
+        weights, low, high = (
+            self._settings.builders.values(),
+            self._settings.low,
+            self._settings.high,
+        )
+        (context,) = rng.choices(self._contexts, [*weights])
+        budget = round(low * (high / low) ** rng.random())
+        return context.model_copy(update={"budget": budget})
+
     def _episode(self, walk: Walk, helped: float, generator: Generator | None) -> Rollout:
         """Play an episode to its end; the teacher helps in a share ``helped`` of the steps."""
-        profile, decisions = self._readers.resources.profile, list[Decision]()
+        profile, decisions = self._resources.profile, list[Decision]()
         while walk.goes_on(self._settings.max_steps):
             seen = self._encoder.encode(walk.look(), walk.step, profile)
             if not seen.actions:

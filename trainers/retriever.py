@@ -14,20 +14,19 @@ from torch.nn.functional import dropout, pad
 
 from stategate.envs.protocols import View
 from stategate.nodes.build_context.heads import done_in, make_projection
-from stategate.nodes.protocols import Embedder
 from stategate.nodes.retrieval.align import FEATURES, match
 from stategate.nodes.retrieval.page import describe
 from stategate.nodes.update_state.learned import load_model
 from stategate.nodes.update_state.state_models import StateModel
 from stategate.stores.assets.weights import require_match
 from stategate.stores.errors import UserError
-from stategate.trainers.episodes import embedder_of, group_of
 from stategate.trainers.settings import RetrieverSettings, TrainingRun, file_hashes
 from stategate.trainers.state import (
     Choice,
     Sequenced,
     TextTable,
     group_means,
+    group_of,
     read_sequences,
     readouts,
 )
@@ -55,12 +54,12 @@ class Decision(NamedTuple):
 def train(settings: RetrieverSettings) -> dict[str, Any]:
     """Train, report, write the checkpoint; return the summary."""
     model, state = load_model(settings.state)
-    embedder = embedder_of(settings)
-    require_match(settings.state, state, "embedder", embedder.name, "set its embedder")
     view, table, sides = read_sequences(settings)
+    embedder = table.embedder
+    require_match(settings.state, state, "embedder", embedder.name, "set its embedder")
     run = TrainingRun(settings, file_hashes(settings.data, settings.heldout))
-    table.embed(embedder)
-    fitted, validation, heldout = (_decisions(side, view, model, table, embedder) for side in sides)
+    table.embed()
+    fitted, validation, heldout = (_decisions(side, view, model, table) for side in sides)
     if not fitted or not validation:
         raise UserError(
             f"'{settings.data}' holds no decision on a page whose actions are known, or too few: "
@@ -107,11 +106,7 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
 
 @torch.no_grad()
 def _decisions(
-    episodes: Sequence[Sequenced],
-    view: View,
-    model: StateModel,
-    table: TextTable,
-    embedder: Embedder,
+    episodes: Sequence[Sequenced], view: View, model: StateModel, table: TextTable
 ) -> list[Decision]:
     """Run the frozen state model; return the choices that a chunk of their page carries."""
     decisions: list[Decision] = []
@@ -121,7 +116,7 @@ def _decisions(
             if (page := _page(episode, choice, view, table)) is not None:
                 wish, group = episode.trajectory.instruction, group_of(episode.trajectory)
                 decisions.append(Decision(readout, table.add(wish), *page, group))
-    table.embed(embedder)
+    table.embed()
     return decisions
 
 

@@ -13,6 +13,7 @@ from pydantic import Field, ValidationError
 from pydantic.config import JsonDict
 
 from stategate.nodes.registry import first_problem
+from stategate.nodes.write_memory.short_term import ShortTerm
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError, describe_error, user_error_context
@@ -102,8 +103,8 @@ class DaggerSettings(Settings):
         default={"full": 1, "window": 1, "compress": 1},
         description="what makes the contexts, KIND or KIND:FIELD=VALUE,…, and how often",
     )
-    memory: dict[str, int] = Field(
-        default={}, description="of short_term, as the preset of the world has it"
+    memory: ShortTerm = Field(
+        default=ShortTerm(), description="of earlier steps, as the preset of the world has it"
     )
     low: int = Field(default=80, ge=1, description="the least budget, in tokens")
     high: int = Field(default=2000, ge=1, description="the largest budget, in tokens")

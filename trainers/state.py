@@ -4,6 +4,7 @@ Episodes become the inputs that a state model reads, and the choices made on the
 of held-out choices that are foreseen, beside that of the commonest class.
 """
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,13 +17,15 @@ from torch.nn.functional import cross_entropy, dropout
 from torch.nn.utils.rnn import pad_sequence
 
 from stategate.envs.protocols import Observation, View
+from stategate.graph.config import load_config
 from stategate.nodes.protocols import Embedder
+from stategate.nodes.resources import Resources
 from stategate.nodes.update_state.learned import type_of
 from stategate.nodes.update_state.state_models import StateModel
+from stategate.stores.errors import UserError
 from stategate.stores.progress import Progress
 from stategate.stores.runs import with_errors
-from stategate.stores.traces import Event, Trajectory
-from stategate.trainers.episodes import embedder_of, group_of, read_sides, view_of
+from stategate.stores.traces import Event, Trajectory, read_trajectories
 from stategate.trainers.settings import RecordedSettings, StateSettings, TrainingRun, file_hashes
 from stategate.trainers.trainer import Trainer, in_parts, shuffled
 
@@ -54,30 +57,63 @@ class Sequenced:
 class TextTable:
     """Every text of a data set once, with its embedding (float32, (n, d))."""
 
-    def __init__(self) -> None:
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
         self.index: dict[str, int] = {}
-        self.vectors = torch.zeros(0, 0)
+        self.vectors = torch.zeros(0, embedder.dimension)
 
     def add(self, text: str) -> int:
         """Return the row of ``text``, a new one if need be."""
         return self.index.setdefault(text, len(self.index))
 
-    def embed(self, embedder: Embedder) -> None:
+    def embed(self) -> None:
         """Embed the texts that were added since the last time."""
         texts = list(self.index)[len(self.vectors) :]
-        rows = [self.vectors] if len(self.vectors) else []
+        rows = [self.vectors]
         with Progress(what="embed texts", total=len(texts), unit="text") as bar:
             for part in in_parts(texts):
-                rows.append(torch.from_numpy(embedder.embed(part)))
+                rows.append(torch.from_numpy(self.embedder.embed(part)))
                 bar.update(len(part))
         self.vectors = torch.cat(rows)
 
 
 def read_sequences(settings: RecordedSettings) -> tuple[View, TextTable, list[list[Sequenced]]]:
-    """Read the episodes of each side (see ``read_sides``), their world's view, their texts."""
-    sides = read_sides(settings)
-    table, view = TextTable(), view_of(settings, sides)
+    """Read the episodes to fit, to choose by and to report on (perhaps none).
+
+    Returns their world's view, their texts and the sides. Raises ``UserError`` where there are too few
+    groups, or unless all name one world.
+    """
+    recorded = read_trajectories(settings.data)
+    fitted, validation = split_by_group(recorded, settings.validation, settings.seed)
+    if not fitted or not validation:
+        raise UserError(f"'{settings.data}' is too small to split: record more episodes")
+    heldout = read_trajectories(settings.heldout) if settings.heldout else []
+    worlds = sorted({str(t.task.get("env", "")) for t in (*recorded, *heldout)})
+    if len(worlds) != 1 or not worlds[0]:
+        raise UserError(f"'{settings.data}': give episodes of one world, not of {worlds}")
+    config = load_config({"env": worlds[0], "embedder": settings.embedder})
+    view, table = config.env.view(), TextTable(Resources(*config.models).embedder)
+    sides = (fitted, validation, heldout)
     return view, table, [[sequence(t, table, view) for t in side] for side in sides]
+
+
+def split_by_group(
+    trajectories: Sequence[Trajectory], share: float, seed: int
+) -> tuple[list[Trajectory], list[Trajectory]]:
+    """Split into (training, validation): about ``share`` of the groups validate."""
+    groups = sorted(set(map(group_of, trajectories)))
+    random.Random(seed).shuffle(groups)
+    count = max(1, round(share * len(groups))) if len(groups) > 1 else 0
+    validation = set(groups[:count])
+    return (
+        [t for t in trajectories if group_of(t) not in validation],
+        [t for t in trajectories if group_of(t) in validation],
+    )
+
+
+def group_of(trajectory: Trajectory) -> str:
+    """Return what an episode hangs together with: the group that its agent names, else itself."""
+    return str(trajectory.agent.get("group") or trajectory.episode_id)
 
 
 def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
@@ -119,15 +155,18 @@ def readouts(
 
 def train(settings: StateSettings) -> dict[str, Any]:
     """Train, report, and write the checkpoint; return the summary."""
-    embedder = embedder_of(settings)
     view, table, (fitted, validation, heldout) = read_sequences(settings)
     run = TrainingRun(settings, file_hashes(settings.data, settings.heldout))
-    table.embed(embedder)
+    table.embed()
     reported = heldout or validation
     seen = {c.label for e in (*fitted, *validation, *heldout) for c in e.choices}
     classes = tuple(view.actions.classes) or tuple(sorted(seen))
     torch.manual_seed(settings.seed)
-    sizes = {"d_text": embedder.dimension, "d_event": settings.d_event, "d_state": settings.d_state}
+    sizes = {
+        "d_text": table.embedder.dimension,
+        "d_event": settings.d_event,
+        "d_state": settings.d_state,
+    }
     model = StateModel(classes=len(classes), **sizes)
 
     def labels_of(episodes: Sequence[Sequenced]) -> Tensor:
@@ -159,7 +198,7 @@ def train(settings: StateSettings) -> dict[str, Any]:
         group_means("majority class", {"accuracy": of_commonest}, groups),
     ]
     facts = {
-        "embedder": embedder.name,
+        "embedder": table.embedder.name,
         "world": view.name,
         "classes": list(classes),
         "epochs": len(history) - 1,

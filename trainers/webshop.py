@@ -34,7 +34,7 @@ from stategate.nodes.act.shop.rule import Rule
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.stores.errors import UserError
-from stategate.trainers.episodes import Course, Reader, Walk
+from stategate.trainers.episodes import Course, Walk
 
 MODES: tuple[str, ...] = ("rich", "text")
 _PLAIN = 0.15  # share of goals that keep the template's words
@@ -152,7 +152,7 @@ def make_goal(
 # The teacher
 
 _PAGES = 3  # pages of a search that are looked at
-_WHOLE = Reader(Full(), 4000)  # what the rule reads
+_WHOLE = Full(budget=4000)  # what the rule reads
 _RULE, _EAGER = Rule(), Rule(threshold=0)
 
 

@@ -12,13 +12,16 @@ from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.view import FEATURES, OPENED, PREV
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.policy import load_scorer, make_scorer, shipped_encoder
+from stategate.nodes.build_context.baselines import Full, Window
+from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.resources import Resources
 from stategate.stores.assets.weights import read_meta
 from stategate.stores.errors import UserError
 from stategate.trainers import dagger
 from stategate.trainers.alfworld import course
 from stategate.trainers.dagger import Player
-from stategate.trainers.episodes import Readers, Walk, make_resources
+from stategate.trainers.episodes import Walk
 from stategate.trainers.settings import DaggerSettings, read_settings
 from stategate.trainers.webshop import good_actions, practice
 
@@ -53,8 +56,7 @@ def test_every_command_that_the_teacher_calls_good_wins_sooner_than_searching():
         taken = []
         for is_teacher in (True, False):
             rng = random.Random(3)
-            readers = Readers({"full": 1}, make_resources(plan.env))
-            walk = Walk(readers, readers.draw(rng), world, task)
+            walk = Walk(Resources(None, Hashing(), env=plan.env), world, task, Full())
             while walk.goes_on(49):
                 if is_teacher:
                     action = rng.choice(list(plan.teacher(walk)))
@@ -117,8 +119,8 @@ def plan(shop):
     return practice(shop)
 
 
-def readers_of(builders, *budgets):
-    return Readers(builders, make_resources(WebShopEnv()), *budgets)
+def walk_of(shop, goal, context):
+    return Walk(Resources(None, Hashing(), env=WebShopEnv()), shop, {"goal": goal}, context)
 
 
 def test_practice_goals_are_of_no_product_that_an_earlier_goal_or_the_other_side_uses(shop, plan):
@@ -135,8 +137,7 @@ def test_practice_goals_are_of_no_product_that_an_earlier_goal_or_the_other_side
 
 
 def test_a_walk_builds_the_contexts_that_the_graph_builds(shop):
-    readers = readers_of({"window:events=4": 1.0}, 220, 220)
-    walk = Walk(readers, readers.draw(random.Random(0)), shop, {"goal": 2})
+    walk = walk_of(shop, 2, Window(events=4, budget=220))
     overrides = [
         "updater.kind=none",
         "embedder.kind=hashing",
@@ -176,10 +177,9 @@ def test_a_rollout_is_the_episode_that_the_graph_plays(tmp_path):
 
 def test_the_teacher_reads_features_leaves_what_is_wrong_and_buys_what_is_right(plan):
     shop = plan.world
-    readers = readers_of({"full": 1.0})
     rewards, done = [], Counter()
     for goal in range(30):
-        walk = Walk(readers, readers.draw(random.Random(0)), shop, {"goal": goal})
+        walk = walk_of(shop, goal, Full())
         rng = random.Random(goal)
         while walk.goes_on(20):
             good = good_actions(walk)
