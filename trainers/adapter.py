@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 from torch import Generator, Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, pad
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel
 from transformers.utils import logging
 
@@ -61,11 +62,10 @@ class AdaptedModel(nn.Module, Generic[E]):
 
     def means(self, texts: Sequence[Encoding], masks: Sequence[NDArray[np.bool_]]) -> Tensor:
         """Return the mean state of the pieces of each row of ``masks`` (rows, pieces), text by text."""
-        width = max(len(one.ids) for one in texts)
         states: Tensor = self._bert[0](
-            _padded([one.ids for one in texts], width),
-            attention_mask=_padded([one.attention_mask for one in texts], width),
-            token_type_ids=_padded([one.type_ids for one in texts], width),
+            _padded([one.ids for one in texts]),
+            attention_mask=_padded([one.attention_mask for one in texts]),
+            token_type_ids=_padded([one.type_ids for one in texts]),
         ).last_hidden_state
         means = []
         for mask, own in zip(masks, states, strict=True):
@@ -147,5 +147,5 @@ class PairModel(AdaptedModel[TaughtPair]):
         return logits
 
 
-def _padded(rows: Sequence[Sequence[int]], width: int) -> Tensor:
-    return torch.stack([pad(torch.tensor(row), (0, width - len(row))) for row in rows])
+def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True)

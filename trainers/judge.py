@@ -21,6 +21,7 @@ import torch
 
 from stategate.language.sentences import sentences
 from stategate.nodes.protocols import Vector
+from stategate.stores.runs import read_rows
 from stategate.trainers.adapter import PairModel, TaughtPair
 from stategate.trainers.settings import JudgeSettings, TrainingRun, file_hashes, reads_data
 from stategate.trainers.trainer import area_under_curve, calibrated
@@ -49,10 +50,9 @@ class Example:
 
 def memory_examples() -> list[list[Example]]:
     """Return the questions asked of each memory."""
-    rows = [json.loads(line) for line in MEMORIES.read_text("utf-8").splitlines()]
     return [
         [Example(q["q"], tuple(row["memory"]), q["answer"]) for q in row["questions"]]
-        for row in rows
+        for row in read_rows(MEMORIES)
     ]
 
 
@@ -61,11 +61,10 @@ def passage_examples(folder: Path) -> list[list[Example]]:
     """Return the questions asked of each paragraph; the paragraphs are those of ``folder``'s files."""
     texts = {}
     for file in sorted(folder.glob("*.dev.jsonl.gz")):
-        for line in gzip.decompress(file.read_bytes()).decode().splitlines():
-            for one in json.loads(line)["documents"]:
-                texts[hashlib.sha256(one["text"].encode()).hexdigest()[:16]] = one
+        for one in (document for row in read_rows(file) for document in row["documents"]):
+            texts[hashlib.sha256(one["text"].encode()).hexdigest()[:16]] = one
     examples = []
-    for row in map(json.loads, PASSAGES.read_text("utf-8").splitlines()):
+    for row in read_rows(PASSAGES):
         if row["paragraph"] not in texts:
             raise ValueError(f"'{folder}' lacks a paragraph that {PASSAGES.name} asks about")
         parts = _titled(texts[row["paragraph"]]["title"], texts[row["paragraph"]]["text"])

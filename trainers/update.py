@@ -13,7 +13,6 @@ hold, as memory reads it. Four stories of another writer (``updates_development.
 epoch and calibrate the probabilities; a further one's (``updates_held_out.jsonl``) are read at the end.
 """
 
-import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -28,7 +27,7 @@ from torch import Generator
 from stategate.language.sentence_model import sentence_model
 from stategate.language.updates import SURE
 from stategate.nodes.protocols import Vector
-from stategate.stores.runs import with_errors
+from stategate.stores.runs import read_rows, with_errors
 from stategate.trainers.adapter import PairModel, TaughtPair
 from stategate.trainers.settings import TrainingRun, UpdateSettings, file_hashes
 from stategate.trainers.trainer import area_under_curve, calibrated
@@ -46,11 +45,6 @@ _READ = 8  # earlier statements that memory reads beside a new one
 _DOUBTFUL = 0.5  # weight of a pair whose label a writer did not say
 
 Group = Mapping[str, Any]
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def pairs_of(group: Group) -> Iterator[TaughtPair]:
