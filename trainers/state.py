@@ -5,7 +5,7 @@ of held-out choices that are foreseen, beside that of the commonest class.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +23,6 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.update_state.learned import type_of
 from stategate.nodes.update_state.state_models import StateModel
 from stategate.stores.errors import UserError
-from stategate.stores.progress import Progress
 from stategate.stores.runs import with_errors
 from stategate.stores.traces import Event, Trajectory, read_trajectories
 from stategate.trainers.settings import RecordedSettings, StateSettings, TrainingRun, file_hashes
@@ -44,43 +43,35 @@ class Choice(NamedTuple):
     action: str
 
 
+#: The embedding (d_text,) of each text.
+Vectors = Mapping[str, Tensor]
+
+
 @dataclass(frozen=True)
 class Sequenced:
-    """One episode: inputs (rows of the text table, types), and the choices made."""
+    """One episode: inputs (texts, types), and the choices made."""
 
     trajectory: Trajectory
-    texts: tuple[int, ...]
+    texts: tuple[str, ...]
     types: tuple[int, ...]
     choices: tuple[Choice, ...]
 
 
-class TextTable:
-    """Every text of a data set once, with its embedding (float32, (n, d))."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self.embedder = embedder
-        self.index: dict[str, int] = {}
-        self.vectors = torch.zeros(0, embedder.dimension)
-
-    def add(self, text: str) -> int:
-        """Return the row of ``text``, a new one if need be."""
-        return self.index.setdefault(text, len(self.index))
-
-    def embed(self) -> None:
-        """Embed the texts that were added since the last time."""
-        texts = list(self.index)[len(self.vectors) :]
-        rows = [self.vectors]
-        with Progress(what="embed texts", total=len(texts), unit="text") as bar:
-            for part in in_parts(texts):
-                rows.append(torch.from_numpy(self.embedder.embed(part)))
-                bar.update(len(part))
-        self.vectors = torch.cat(rows)
+def embedded(texts: Iterable[str], embedder: Embedder) -> Vectors:
+    """Return the embedding of each text, which is made once."""
+    every = [*dict.fromkeys(texts)]
+    return dict(zip(every, torch.from_numpy(embedder.embed(every)), strict=True))
 
 
-def read_sequences(settings: RecordedSettings) -> tuple[View, TextTable, list[list[Sequenced]]]:
+def stacked(texts: Sequence[str], vectors: Vectors) -> Tensor:
+    """Return the embeddings (len(texts), d_text) of texts."""
+    return torch.stack([vectors[text] for text in texts])
+
+
+def read_sequences(settings: RecordedSettings) -> tuple[View, Embedder, list[list[Sequenced]]]:
     """Read the episodes to fit, to choose by and to report on (perhaps none).
 
-    Returns their world's view, their texts and the sides. Raises ``UserError`` where there are too few
+    Returns their world's view, the embedder and the sides. Raises ``UserError`` where there are too few
     groups, or unless all name one world.
     """
     recorded = read_trajectories(settings.data)
@@ -92,9 +83,11 @@ def read_sequences(settings: RecordedSettings) -> tuple[View, TextTable, list[li
     if len(worlds) != 1 or not worlds[0]:
         raise UserError(f"'{settings.data}': give episodes of one world, not of {worlds}")
     config = load_config({"env": worlds[0], "embedder": settings.embedder})
-    view, table = config.env.view(), TextTable(Resources(*config.models).embedder)
-    sides = (fitted, validation, heldout)
-    return view, table, [[sequence(t, table, view) for t in side] for side in sides]
+    view, sides = config.env.view(), (fitted, validation, heldout)
+    embedder = Resources(*config.models).embedder
+    sequences = [[sequence(t, view) for t in side] for side in sides]
+    # An episode that shows nothing teaches nothing.
+    return view, embedder, [[one for one in side if one.texts] for side in sequences]
 
 
 def split_by_group(
@@ -116,9 +109,9 @@ def group_of(trajectory: Trajectory) -> str:
     return str(trajectory.agent.get("group") or trajectory.episode_id)
 
 
-def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
+def sequence(trajectory: Trajectory, view: View) -> Sequenced:
     """Read one trajectory; only choices on a page that is shown count."""
-    texts: list[int] = []
+    texts: list[str] = []
     types: list[int] = []
     choices: list[Choice] = []
     page, before = Observation("", ()), 0
@@ -133,7 +126,7 @@ def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
             waiting.append(event)
             continue
         for row in (row for one in (*waiting, event) for row in view.inputs(one)):
-            texts.append(table.add(row.text))
+            texts.append(row.text)
             types.append(type_of(row))
         waiting.clear()
         if event.kind == "OBS":
@@ -142,10 +135,10 @@ def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
 
 
 def readouts(
-    model: StateModel, episodes: Sequence[Sequenced], table: TextTable, dropped: float = 0.0
+    model: StateModel, episodes: Sequence[Sequenced], vectors: Vectors, dropped: float = 0.0
 ) -> Tensor:
     """Return the readout (choices, d_state) at each choice; ``dropped`` is of inputs in training."""
-    texts = pad_sequence([table.vectors[list(e.texts)] for e in episodes], batch_first=True)
+    texts = pad_sequence([stacked(e.texts, vectors) for e in episodes], batch_first=True)
     types = pad_sequence([torch.tensor(e.types) for e in episodes], batch_first=True)
     states = model(dropout(texts, dropped), types)
     rows = [i for i, e in enumerate(episodes) for _ in e.choices]
@@ -155,18 +148,14 @@ def readouts(
 
 def train(settings: StateSettings) -> dict[str, Any]:
     """Train, report, and write the checkpoint; return the summary."""
-    view, table, (fitted, validation, heldout) = read_sequences(settings)
+    view, embedder, (fitted, validation, heldout) = read_sequences(settings)
     run = TrainingRun(settings, file_hashes(settings.data, settings.heldout))
-    table.embed()
-    reported = heldout or validation
-    seen = {c.label for e in (*fitted, *validation, *heldout) for c in e.choices}
+    every, reported = (*fitted, *validation, *heldout), heldout or validation
+    vectors = embedded((text for e in every for text in e.texts), embedder)
+    seen = {c.label for e in every for c in e.choices}
     classes = tuple(view.actions.classes) or tuple(sorted(seen))
     torch.manual_seed(settings.seed)
-    sizes = {
-        "d_text": table.embedder.dimension,
-        "d_event": settings.d_event,
-        "d_state": settings.d_state,
-    }
+    sizes = {"d_text": embedder.dimension, "d_event": settings.d_event, "d_state": settings.d_state}
     model = StateModel(classes=len(classes), **sizes)
 
     def labels_of(episodes: Sequence[Sequenced]) -> Tensor:
@@ -177,13 +166,13 @@ def train(settings: StateSettings) -> dict[str, Any]:
         return shuffled(fitted, settings.batch, generator, lambda e: len(e.texts))
 
     def loss(batch: Sequence[Sequenced]) -> Tensor:
-        states = readouts(model, batch, table, settings.drop_inputs)
+        states = readouts(model, batch, vectors, settings.drop_inputs)
         return cross_entropy(model.classify(states), labels_of(batch))
 
     @torch.no_grad()
     def hits(episodes: Sequence[Sequenced]) -> NDArray[np.float64]:
         """Return 1 for each choice that the model foresees, else 0."""
-        logits = [model.classify(readouts(model, part, table)) for part in in_parts(episodes)]
+        logits = [model.classify(readouts(model, part, vectors)) for part in in_parts(episodes)]
         return (torch.cat(logits).argmax(-1) == labels_of(episodes)).double().numpy()
 
     def metric() -> dict[str, float]:
@@ -198,7 +187,7 @@ def train(settings: StateSettings) -> dict[str, Any]:
         group_means("majority class", {"accuracy": of_commonest}, groups),
     ]
     facts = {
-        "embedder": table.embedder.name,
+        "embedder": embedder.name,
         "world": view.name,
         "classes": list(classes),
         "epochs": len(history) - 1,
