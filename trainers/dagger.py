@@ -154,16 +154,15 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     hashes = [next(iter(player.course.worlds.values())).fingerprint for player in players]
     run = TrainingRun(settings, {"sha256": hashes})
     recent: deque[list[Decision]] = deque(maxlen=settings.keep)
+    figures: dict[str, float] = {}  # of the episodes of an epoch
 
     def batches(generator: Generator) -> Iterator[list[Decision]]:
         own = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
         scorer.eval()
         rollouts = [one for player in players for one in player.practise(own, generator)]
         taught = [d for one in rollouts for d in one.decisions if d.good]
-        trainer.figures |= {
-            "train_success": [float(one.reward == 1) for one in rollouts],
-            "agreement": [float(d.pick in d.good) for d in taught],
-        }
+        figures["train_success"] = mean([float(one.reward == 1) for one in rollouts])
+        figures["agreement"] = mean([float(d.pick in d.good) for d in taught])
         recent.append(taught)
         scorer.train()
         examples = [d for epoch in recent for d in epoch]
@@ -177,7 +176,7 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
 
     def metric() -> dict[str, float]:
         won = {f"heldout_{row['agent']}": row["success"] for row in rows()}
-        return {"heldout_success": mean([*won.values()]), **won}
+        return {"heldout_success": mean([*won.values()]), **won, **figures}
 
     trainer = Trainer(batches, scorer, partial(_loss, scorer), metric)
     epochs = _fitted(trainer, scorer, settings)

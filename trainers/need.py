@@ -134,13 +134,11 @@ class NeedNetwork(nn.Module):
         self.register_buffer("center", center)
         self.register_buffer("scale", scale)
 
-    def states(self, thread: LabelledThread) -> Tensor:
-        """Return the state before each message and after the last (messages + 1, d_state)."""
-        words = self.words(torch.from_numpy(padded(thread.words, MESSAGE_WORDS)))
-        return torch.cat([torch.zeros(1, _D_STATE), self.reader(words)[0]])
-
-    def forward(self, thread: LabelledThread, states: Tensor) -> Tensor:
+    def forward(self, thread: LabelledThread) -> Tensor:
         """Return the logit of each row of ``thread``."""
+        words = self.words(torch.from_numpy(padded(thread.words, MESSAGE_WORDS)))
+        # Before each message and after the last: (messages + 1, d_state).
+        states = torch.cat([torch.zeros(1, _D_STATE), self.reader(words)[0]])
         state = states[torch.from_numpy(thread.decision)]
         key = self.words(torch.from_numpy(thread.keys))
         tool = self.words(torch.from_numpy(thread.tools))
@@ -176,7 +174,7 @@ def scored(network: NeedNetwork, threads: Sequence[LabelledThread]) -> Vector:
     """Return the rows (logit, label, weight) of threads."""
     rows = []
     for thread in threads:
-        logits = network(thread, network.states(thread)).numpy()
+        logits = network(thread).numpy()
         rows.append(np.stack([logits, thread.label, thread.weight**2], axis=1))
     return np.concatenate(rows)
 
@@ -215,7 +213,7 @@ def fit(examples: Sequence[Example], settings: NeedSettings) -> NeedNetwork:
     def loss(batch: Sequence[Example]) -> Tensor:
         losses = []
         for thread, source in ((example.thread, example.source) for example in batch):
-            logits = network(thread, network.states(thread))
+            logits = network(thread)
             target, weight = torch.from_numpy(thread.label), torch.from_numpy(thread.weight)
             each = binary_cross_entropy_with_logits(logits, target, reduction="none")
             share = len(examples) / len(sizes) / sizes[source]

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 RECIPES = Path(__file__).with_name("recipes.yaml")
-#: A kind, or a mapping with a kind and its parameters.
-Named = str | dict[str, Any]
-
-
 _IS_DATA: JsonDict = {"is_data": True}
 #: Turns what a reader of people's data raises into one line.
 reads_data = user_error_context("people's data are not as expected", "see docs/training.md")
@@ -68,7 +64,7 @@ class RecordedSettings(Settings):
 
     data: str = Field(description="JSON lines of `stategate data trajectories` or a trace export")
     heldout: str = Field(default="", description="the same, of episodes to report on")
-    embedder: Named = "minilm"
+    embedder: str | dict[str, Any] = "minilm"
     validation: float = Field(default=0.1, gt=0, lt=1, description="share of groups held back")
 
 

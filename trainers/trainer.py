@@ -74,8 +74,6 @@ class Trainer(Generic[B]):
         clip: float | None = 1.0,
     ) -> None:
         self.data, self.model, self.loss, self.metric, self.clip = data, model, loss, metric, clip
-        #: Further figures of the epoch in progress, which ``data`` may add to.
-        self.figures: dict[str, list[float]] = {}
         #: The weights after the last epoch, once they are fitted: the model has the best epoch's.
         self.last: Weights = {}
 
@@ -115,7 +113,7 @@ class Trainer(Generic[B]):
         torch.manual_seed(settings.seed * 100_003 + epoch)
         generator = Generator().manual_seed(settings.seed * 100_003 + epoch)
         self.model.train()
-        self.figures = {}
+        losses = []
         for batch in self.data(generator):
             loss = self.loss(batch)
             optimizer.zero_grad()
@@ -123,10 +121,9 @@ class Trainer(Generic[B]):
             if self.clip is not None:
                 nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
             optimizer.step()
-            self.figures.setdefault("train_loss", []).append(loss.item())
+            losses.append(loss.item())
         self.model.eval()
-        means = {name: mean(values) for name, values in self.figures.items()}
-        return {"epoch": epoch, **means, **self.metric()}
+        return {"epoch": epoch, "train_loss": mean(losses), **self.metric()}
 
 
 def _weights(model: nn.Module) -> Weights:
