@@ -27,8 +27,8 @@ from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, with_errors
 from stategate.trainers.collect import load_course
 from stategate.trainers.episodes import Walk, parse_kind
-from stategate.trainers.settings import DaggerSettings, TrainingRun, read_settings
-from stategate.trainers.trainer import Trainer, shuffled
+from stategate.trainers.settings import DaggerSettings, read_settings
+from stategate.trainers.trainer import Trainer, TrainingRun, shuffled
 
 _HELPED = 0.5  # of an epoch's episodes the teacher helps, at this share of their steps
 

@@ -23,8 +23,8 @@ from stategate.language.sentences import sentences
 from stategate.nodes.protocols import Vector
 from stategate.stores.runs import read_rows
 from stategate.trainers.adapter import PairModel, TaughtPair
-from stategate.trainers.settings import JudgeSettings, TrainingRun, file_hashes, reads_data
-from stategate.trainers.trainer import area_under_curve, calibrated
+from stategate.trainers.settings import JudgeSettings, reads_data
+from stategate.trainers.trainer import TrainingRun, area_under_curve, calibrated, file_hashes
 
 _DATA = Path(__file__).parent / "data"
 MEMORIES, PASSAGES = _DATA / "memories.jsonl", _DATA / "passages.jsonl"
@@ -163,7 +163,6 @@ def _sides(
 
 def train(settings: JudgeSettings) -> dict[str, Any]:
     """Train, calibrate, write the checkpoint; return the summary."""
-    torch.manual_seed(settings.seed)
     rng = random.Random(settings.seed)
     run = TrainingRun(settings, file_hashes(MEMORIES, PASSAGES, settings.questions))
     learned, held = _sides(settings, rng)

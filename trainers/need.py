@@ -38,9 +38,16 @@ from stategate.nodes.build_context.messages.need import (
 from stategate.nodes.protocols import Vector
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_lines
-from stategate.trainers.settings import NeedSettings, TrainingRun
+from stategate.trainers.settings import NeedSettings
 from stategate.trainers.tool_tasks import tool_tasks
-from stategate.trainers.trainer import Figures, Trainer, area_under_curve, calibrated, shuffled
+from stategate.trainers.trainer import (
+    Figures,
+    Trainer,
+    TrainingRun,
+    area_under_curve,
+    calibrated,
+    shuffled,
+)
 
 # Labels
 

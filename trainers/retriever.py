@@ -20,7 +20,7 @@ from stategate.nodes.update_state.learned import load_model
 from stategate.nodes.update_state.state_models import StateModel
 from stategate.stores.assets.weights import require_match
 from stategate.stores.errors import UserError
-from stategate.trainers.settings import RetrieverSettings, TrainingRun, file_hashes
+from stategate.trainers.settings import RetrieverSettings
 from stategate.trainers.state import (
     Choice,
     Sequenced,
@@ -32,7 +32,7 @@ from stategate.trainers.state import (
     readouts,
     stacked,
 )
-from stategate.trainers.trainer import Trainer, in_parts, shuffled
+from stategate.trainers.trainer import Trainer, TrainingRun, file_hashes, in_parts, shuffled
 
 _MARGIN, _NEGATIVES = 0.2, 16
 _DROPPED = 0.1  # share of the readout's numbers zeroed
@@ -66,7 +66,6 @@ def train(settings: RetrieverSettings) -> dict[str, Any]:
             f"'{settings.data}' holds no decision on a page whose actions are known, or too few: "
             "record more episodes"
         )
-    torch.manual_seed(settings.seed)
     sizes = {"d_state": model.d_state, "d_text": embedder.dimension, "features": len(FEATURES)}
     projection = make_projection(**sizes)
     chunks = [text for one in fitted for text in one.chunks]

@@ -1,12 +1,11 @@
 """The settings of every trainer: a recipe of ``recipes.yaml`` or a file, with overrides.
 
-What a trainer writes of its settings into its run directory and its checkpoint is here too. Nothing
-here needs torch, so a mistake is told, and help given, before anything heavy is loaded.
+Nothing here needs torch, so a mistake is told, and help given, before anything heavy is loaded.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
@@ -14,16 +13,10 @@ from pydantic.config import JsonDict
 
 from stategate.nodes.registry import first_problem
 from stategate.nodes.write_memory.short_term import ShortTerm
-from stategate.stores.assets.downloads import sha256
-from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError, describe_error, user_error_context
 from stategate.stores.files import read_yaml
-from stategate.stores.runs import RunDirectory, provenance, public_config, public_path
 from stategate.stores.settings import Settings as Told
 from stategate.stores.settings import option
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 RECIPES = Path(__file__).with_name("recipes.yaml")
 _IS_DATA: JsonDict = {"is_data": True}
@@ -259,38 +252,3 @@ def _values(name: str | Path) -> dict[str, Any]:
     own = dict(recipes[name])
     base = own.pop("like", None)
     return {**(recipes[base] if base else {}), **own}
-
-
-def file_hashes(*files: str | Path) -> dict[str, str]:
-    """Return the hash of each file that is named, by its path."""
-    return {public_path(str(file)): sha256(Path(file)) for file in files if str(file)}
-
-
-class TrainingRun(RunDirectory):
-    """A trainer's run directory; what comes of the training ends it.
-
-    ``data`` says what is learned from, mostly by hashes. A run of other settings or data is refused.
-    """
-
-    def __init__(self, settings: Settings, data: Mapping[str, object]) -> None:
-        self._checkpoint = settings.checkpoint
-        self._facts = {"settings": public_config(settings.model_dump()), "data": data}
-        super().__init__(settings.run, {**provenance(), **self._facts})
-
-    def finish(
-        self,
-        kind: str,
-        architecture: Mapping[str, Any],
-        tensors: "Mapping[str, Tensor]",
-        rows: Sequence[Mapping[str, object]],
-        facts: Mapping[str, object],
-        half: bool = True,
-    ) -> dict[str, Any]:
-        """Write the checkpoint, with all ``facts`` of its making, and the summary; return the latter.
-
-        ``rows`` are the figures of both; ``half`` as in ``save_weights``.
-        """
-        made = {**facts, "metrics": rows, **self._facts, **provenance()}
-        meta = {"kind": kind, "architecture": architecture, **made}
-        save_weights(self._checkpoint, tensors, meta, half)
-        return self.summarise(rows, [])

@@ -25,8 +25,8 @@ from stategate.nodes.update_state.state_models import StateModel
 from stategate.stores.errors import UserError
 from stategate.stores.runs import with_errors
 from stategate.stores.traces import Event, Trajectory, read_trajectories
-from stategate.trainers.settings import RecordedSettings, StateSettings, TrainingRun, file_hashes
-from stategate.trainers.trainer import Trainer, in_parts, shuffled
+from stategate.trainers.settings import RecordedSettings, StateSettings
+from stategate.trainers.trainer import Trainer, TrainingRun, file_hashes, in_parts, shuffled
 
 
 class Choice(NamedTuple):
@@ -154,7 +154,6 @@ def train(settings: StateSettings) -> dict[str, Any]:
     vectors = embedded((text for e in every for text in e.texts), embedder)
     seen = {c.label for e in every for c in e.choices}
     classes = tuple(view.actions.classes) or tuple(sorted(seen))
-    torch.manual_seed(settings.seed)
     sizes = {"d_text": embedder.dimension, "d_event": settings.d_event, "d_state": settings.d_state}
     model = StateModel(classes=len(classes), **sizes)
 

@@ -20,10 +20,12 @@ from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
 from stategate.nodes.protocols import Vector
+from stategate.stores.assets.downloads import sha256
+from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_bytes, write_json
 from stategate.stores.progress import Progress
-from stategate.stores.runs import mean
+from stategate.stores.runs import RunDirectory, mean, provenance, public_config, public_path
 from stategate.trainers.settings import Settings
 
 B = TypeVar("B")  # a batch
@@ -161,6 +163,42 @@ def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> tuple[Histo
             f"'{folder}' holds another model's training: name another run, or remove the folder"
         ) from None
     return history, best
+
+
+def file_hashes(*files: str | Path) -> dict[str, str]:
+    """Return the hash of each file that is named, by its path."""
+    return {public_path(str(file)): sha256(Path(file)) for file in files if str(file)}
+
+
+class TrainingRun(RunDirectory):
+    """A trainer's run directory: it begins with torch seeded, and ends with a checkpoint and a summary.
+
+    ``data`` says what is learned from, mostly by hashes. A run of other settings or data is refused.
+    """
+
+    def __init__(self, settings: Settings, data: Mapping[str, object]) -> None:
+        self._checkpoint = settings.checkpoint
+        self._facts = {"settings": public_config(settings.model_dump()), "data": data}
+        super().__init__(settings.run, {**provenance(), **self._facts})
+        torch.manual_seed(settings.seed)
+
+    def finish(
+        self,
+        kind: str,
+        architecture: Mapping[str, Any],
+        tensors: Mapping[str, Tensor],
+        rows: Sequence[Mapping[str, object]],
+        facts: Mapping[str, object],
+        half: bool = True,
+    ) -> dict[str, Any]:
+        """Write the checkpoint, with all ``facts`` of its making, and the summary; return the latter.
+
+        ``rows`` are the figures of both; ``half`` as in ``save_weights``.
+        """
+        made = {**facts, "metrics": rows, **self._facts, **provenance()}
+        meta = {"kind": kind, "architecture": architecture, **made}
+        save_weights(self._checkpoint, tensors, meta, half)
+        return self.summarise(rows, [])
 
 
 # From logits to probabilities; rows are (logit, label, weight) ------------------------------

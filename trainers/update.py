@@ -29,8 +29,8 @@ from stategate.language.updates import SURE
 from stategate.nodes.protocols import Vector
 from stategate.stores.runs import read_rows, with_errors
 from stategate.trainers.adapter import PairModel, TaughtPair
-from stategate.trainers.settings import TrainingRun, UpdateSettings, file_hashes
-from stategate.trainers.trainer import area_under_curve, calibrated
+from stategate.trainers.settings import UpdateSettings
+from stategate.trainers.trainer import TrainingRun, area_under_curve, calibrated, file_hashes
 
 _DATA = Path(__file__).parent / "data"
 GROUPS, TOLD = _DATA / "updates.jsonl", _DATA / "updates_told.jsonl"
@@ -136,7 +136,6 @@ def _figures(name: str, rows: Vector, calibration: Mapping[str, float]) -> dict[
 
 def train(settings: UpdateSettings) -> dict[str, Any]:
     """Train, calibrate, test, write the checkpoint; return the summary."""
-    torch.manual_seed(settings.seed)
     run = TrainingRun(settings, file_hashes(GROUPS, TOLD, DEVELOPMENT, HELD_OUT))
     groups = read_rows(GROUPS)
     learned = [group for i, group in enumerate(groups) if i % _LEFT_OUT]

@@ -26,8 +26,8 @@ from stategate.language.utterance import PURPOSES, TOPICS
 from stategate.stores.files import read_yaml
 from stategate.trainers.adapter import WIDTH, AdaptedModel
 from stategate.trainers.instruction.recombined import english_words
-from stategate.trainers.settings import TrainingRun, UtteranceSettings, file_hashes, reads_data
-from stategate.trainers.trainer import Figures, in_parts
+from stategate.trainers.settings import UtteranceSettings, reads_data
+from stategate.trainers.trainer import Figures, TrainingRun, file_hashes, in_parts
 
 _DATA = Path(__file__).parent / "data"
 GRAMMAR = _DATA / "utterances.yaml"
@@ -89,7 +89,6 @@ class UtteranceModel(AdaptedModel[Example]):
 
 def train(settings: UtteranceSettings) -> dict[str, Any]:
     """Train, test on the sentences of another style, write the checkpoint; return the summary."""
-    torch.manual_seed(settings.seed)
     files = (GRAMMAR, HELD_OUT, WRITTEN, settings.people, settings.questions)
     run = TrainingRun(settings, file_hashes(*files))
     people = read_people(Path(settings.people))

@@ -44,8 +44,8 @@ from stategate.trainers.instruction.shop import (
     choice_examples,
     subject_examples,
 )
-from stategate.trainers.settings import InstructionSettings, TrainingRun, file_hashes
-from stategate.trainers.trainer import Figures, Trainer, shuffled
+from stategate.trainers.settings import InstructionSettings
+from stategate.trainers.trainer import Figures, Trainer, TrainingRun, file_hashes, shuffled
 
 _GOAL_BUCKETS = 8192
 _DROPPED = 0.12  # share of hashed features that are hidden in training
@@ -293,7 +293,6 @@ class Reader:
 
 def train(settings: InstructionSettings) -> dict[str, Any]:
     """Train all parts, each read by the earlier ones; write the checkpoint and a summary."""
-    torch.manual_seed(settings.seed)
     people = Path(settings.people)
     run = TrainingRun(settings, file_hashes(people))
     reader, shop = Reader(settings), ShopData.of(settings)

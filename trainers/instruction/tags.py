@@ -27,8 +27,8 @@ from stategate.trainers.instruction.marked import unmarked
 from stategate.trainers.instruction.rooms import Recombined, goals_of_games, read_people
 from stategate.trainers.instruction.shop import ShopData
 from stategate.trainers.instruction.written import WRITTEN, held_requests, written_texts
-from stategate.trainers.settings import TaggerSettings, TrainingRun, file_hashes
-from stategate.trainers.trainer import Figures
+from stategate.trainers.settings import TaggerSettings
+from stategate.trainers.trainer import Figures, TrainingRun, file_hashes
 
 _PIECES = 128  # word pieces of a text that are read
 _NUMBERS = 6.0  # how much a number's tag counts beside a word's: its direction is hardest to read
@@ -116,7 +116,6 @@ def measured(model: TagModel, held: Mapping[str, Sequence[TaggedText]]) -> Figur
 
 def train(settings: TaggerSettings) -> dict[str, Any]:
     """Train, write the checkpoint; return the summary."""
-    torch.manual_seed(settings.seed)
     people = Path(settings.people)
     run = TrainingRun(settings, file_hashes(people, WRITTEN))
     shop, model = ShopData.of(settings), TagModel(settings.rank)
