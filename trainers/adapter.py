@@ -4,23 +4,23 @@ A task is a subclass: ``length`` and ``loss`` of its examples, and a ``forward``
 :meth:`AdaptedModel.means` by ``head``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 from torch import Generator, Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, pad
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel
 from transformers.utils import logging
 
 from stategate.stores.assets.fetch import asset_path
 from stategate.stores.assets.weights import load_weights, read_meta
-from stategate.stores.runs import public_path
-from stategate.trainers.settings import AdapterSettings, save_checkpoint
+from stategate.trainers.settings import AdapterSettings
 from stategate.trainers.trainer import Figures, Trainer, in_parts, shuffled
 
 #: Width of the model's states.
@@ -52,6 +52,7 @@ class AdaptedModel(nn.Module, Generic[E]):
                 self.down[key] = nn.Parameter(spread * torch.randn(rank, layer.in_features))
                 self.up[key] = nn.Parameter(torch.zeros(layer.out_features, rank))
                 layer.register_forward_hook(partial(self._adapt, key))
+        self.architecture = {"rank": rank, "model": "all-MiniLM-L6-v2"}
         self.head = head
         nn.init.normal_(self.head.weight, std=0.01)
 
@@ -61,11 +62,10 @@ class AdaptedModel(nn.Module, Generic[E]):
 
     def means(self, texts: Sequence[Encoding], masks: Sequence[NDArray[np.bool_]]) -> Tensor:
         """Return the mean state of the pieces of each row of ``masks`` (rows, pieces), text by text."""
-        width = max(len(one.ids) for one in texts)
         states: Tensor = self._bert[0](
-            _padded([one.ids for one in texts], width),
-            attention_mask=_padded([one.attention_mask for one in texts], width),
-            token_type_ids=_padded([one.type_ids for one in texts], width),
+            _padded([one.ids for one in texts]),
+            attention_mask=_padded([one.attention_mask for one in texts]),
+            token_type_ids=_padded([one.type_ids for one in texts]),
         ).last_hidden_state
         means = []
         for mask, own in zip(masks, states, strict=True):
@@ -99,14 +99,6 @@ class AdaptedModel(nn.Module, Generic[E]):
         for name, weights in start.items():
             arrays[name].data.lerp_(weights, 1 - settings.share)
         return epochs
-
-    def save(
-        self, kind: str, settings: AdapterSettings, architecture: Mapping[str, Any], **facts: Any
-    ) -> None:
-        """Write the checkpoint, with the facts of its making."""
-        base = {**architecture, "rank": settings.rank, "model": "all-MiniLM-L6-v2"}
-        facts |= {"held_out": list(settings.held_out), "start": public_path(settings.start)}
-        save_checkpoint(settings, kind, base, self.arrays(), **facts)
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the weights under the names that ``SentenceModel.adapted`` reads, and the head's."""
@@ -155,5 +147,5 @@ class PairModel(AdaptedModel[TaughtPair]):
         return logits
 
 
-def _padded(rows: Sequence[Sequence[int]], width: int) -> Tensor:
-    return torch.stack([pad(torch.tensor(row), (0, width - len(row))) for row in rows])
+def _padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True)

@@ -11,15 +11,18 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from stategate.graph.config import load_config
 from stategate.nodes.build_context.baselines import Full
-from stategate.nodes.protocols import Actor, ActorParams
-from stategate.nodes.registry import registry
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.protocols import Actor
+from stategate.nodes.resources import Resources
+from stategate.nodes.write_memory.short_term import ShortTerm
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import write_json, write_lines
 from stategate.stores.progress import Progress
 from stategate.stores.traces import Trajectory
-from stategate.trainers.episodes import Course, Reader, Readers, Walk, make_resources, parse_kind
+from stategate.trainers.episodes import Course, Walk, parse_kind
 from stategate.trainers.settings import TrajectorySettings
 
 _STEPS = 50
@@ -33,12 +36,15 @@ def collect(settings: TrajectorySettings) -> dict[str, Any]:
     """
     course = f"stategate.trainers.{settings.world}", settings.source, settings.seed
     plan = load_course(*course)
-    actors = settings.actor or plan.actors
-    for actor in actors:
-        if misfit := _params(actor).misfit(plan.env):
+    actors = {
+        kind: load_config({"actor": parse_kind(kind)}).actor
+        for kind in settings.actor or plan.actors
+    }
+    for actor in actors.values():
+        if misfit := actor.misfit(plan.env):
             raise UserError(misfit)
-    memory = {"budget": _BUDGET, "page_tokens": 250}
-    readers, modes = Readers({}, make_resources(plan.env), memory=memory), sorted(plan.worlds)
+    resources, modes = Resources(None, Hashing(), env=plan.env), sorted(plan.worlds)
+    memory = ShortTerm(budget=_BUDGET, page_tokens=250)
     splits = {}
     for name, tasks, count in (
         ("train", plan.training, settings.episodes),
@@ -47,13 +53,13 @@ def collect(settings: TrajectorySettings) -> dict[str, Any]:
         chosen = random.Random(f"{settings.seed} {name}").sample(tasks, min(count, len(tasks)))
         own: list[Trajectory] = []
         for i, task in enumerate(Progress(chosen, "record", unit="episode")):
-            mode, actor = modes[i // len(actors) % len(modes)], actors[i % len(actors)]
-            walk = Walk(readers, Reader(Full(), _BUDGET), plan.worlds[mode], task)
-            decide: Actor = readers.resources.get(_params(actor))
+            mode, kind = modes[i // len(actors) % len(modes)], [*actors][i % len(actors)]
+            walk = Walk(resources, plan.worlds[mode], task, Full(budget=_BUDGET), memory)
+            decide: Actor = resources.get(actors[kind])
             while walk.goes_on(_STEPS):
                 walk.take(decide(walk.look(), walk.step).action)
             if walk.page.reward == 1.0:
-                agent = {"kind": actor, "mode": mode, "group": plan.group(task)}
+                agent = {"kind": kind, "mode": mode, "group": plan.group(task)}
                 own.append(walk.trajectory(f"{name}/{i}", {"env": plan.env.kind, **task}, agent))
         path = settings.out / f"{name}.jsonl"
         write_lines(path, (episode.to_row() for episode in own))
@@ -75,10 +81,3 @@ def load_course(module: str, data: str, seed: int) -> Course:
     with user_error_context(f"there is no course '{module}'", kinds=ImportError):
         course: Course = import_module(module).course(data, seed)
     return course
-
-
-@cache
-def _params(actor: str) -> ActorParams:
-    params = registry().parse("actor", parse_kind(actor))
-    assert isinstance(params, ActorParams)  # noqa: S101 - the slot's kinds are
-    return params

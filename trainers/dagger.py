@@ -11,22 +11,24 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Generator, Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from stategate.graph.config import load_config
 from stategate.nodes.act.policy import Encoded, Encoder, load_scorer, make_scorer, shipped_encoder
+from stategate.nodes.models.embedders import Hashing
+from stategate.nodes.protocols import ContextParams
+from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 from stategate.stores.runs import mean, with_errors
 from stategate.trainers.collect import load_course
-from stategate.trainers.episodes import Readers, Walk, make_resources
-from stategate.trainers.settings import DaggerSettings, open_run, read_settings, save_checkpoint
-from stategate.trainers.trainer import Trainer, shuffled
+from stategate.trainers.episodes import Walk, parse_kind
+from stategate.trainers.settings import DaggerSettings, read_settings
+from stategate.trainers.trainer import Trainer, TrainingRun, shuffled
 
 _HELPED = 0.5  # of an epoch's episodes the teacher helps, at this share of their steps
 
@@ -67,13 +69,10 @@ class Player:
         self.course = load_course(settings.course, settings.data, settings.seed)
         self.name = self.course.env.view().name
         self._settings, self._encoder, self._scorer = settings, encoder, scorer
-        self._readers = Readers(
-            settings.builders,
-            make_resources(self.course.env),
-            settings.low,
-            settings.high,
-            settings.memory,
-        )
+        self._resources = Resources(None, Hashing(), env=self.course.env)
+        self._contexts = [
+            load_config({"context": parse_kind(text)}).context for text in settings.builders
+        ]
 
     def play(
         self,
@@ -82,22 +81,33 @@ class Player:
         generator: Generator | None = None,
         helped: float = _HELPED,
     ) -> list[Rollout]:
-        """Play ``tasks``, in the course's worlds in turn, with readers that ``rng`` draws.
+        """Play ``tasks``, in the course's worlds in turn, through contexts that ``rng`` draws.
 
         The most probable action is taken; with a ``generator`` one is drawn, and the teacher says at
         each decision which are good: it helps in a share ``helped`` of the episodes.
         """
         modes, rollouts = sorted(self.course.worlds), []
         for i, task in enumerate(tasks):
-            reader, is_helped = self._readers.draw(rng), rng.random() < helped
+            context, is_helped = self._drawn(rng), rng.random() < helped
             world = self.course.worlds[modes[i % len(modes)]]
-            walk = Walk(self._readers, reader, world, task)
+            walk = Walk(self._resources, world, task, context, self._settings.memory)
             rollouts.append(self._episode(walk, helped if is_helped else 0.0, generator))
         return rollouts
 
+    def _drawn(self, rng: random.Random) -> ContextParams:
+        """Return a builder of contexts, drawn by its weight, at a budget even on a log scale."""
+        weights, low, high = (
+            self._settings.builders.values(),
+            self._settings.low,
+            self._settings.high,
+        )
+        (context,) = rng.choices(self._contexts, [*weights])
+        budget = round(low * (high / low) ** rng.random())
+        return context.model_copy(update={"budget": budget})
+
     def _episode(self, walk: Walk, helped: float, generator: Generator | None) -> Rollout:
         """Play an episode to its end; the teacher helps in a share ``helped`` of the steps."""
-        profile, decisions = self._readers.resources.profile, list[Decision]()
+        profile, decisions = self._resources.profile, list[Decision]()
         while walk.goes_on(self._settings.max_steps):
             seen = self._encoder.encode(walk.look(), walk.step, profile)
             if not seen.actions:
@@ -141,20 +151,18 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     every = [settings, *(read_settings(DaggerSettings, *one) for one in settings.also.items())]
     scorer, sizes = _scorer(settings, reading)
     players = [Player(one, reading, scorer) for one in every]
-    names = [player.name for player in players]
     hashes = [next(iter(player.course.worlds.values())).fingerprint for player in players]
-    run = open_run(settings, {"data": {"sha256": hashes}})
+    run = TrainingRun(settings, {"sha256": hashes})
     recent: deque[list[Decision]] = deque(maxlen=settings.keep)
+    figures: dict[str, float] = {}  # of the episodes of an epoch
 
     def batches(generator: Generator) -> Iterator[list[Decision]]:
         own = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
         scorer.eval()
         rollouts = [one for player in players for one in player.practise(own, generator)]
         taught = [d for one in rollouts for d in one.decisions if d.good]
-        trainer.figures |= {
-            "train_success": [float(one.reward == 1) for one in rollouts],
-            "agreement": [float(d.pick in d.good) for d in taught],
-        }
+        figures["train_success"] = mean([float(one.reward == 1) for one in rollouts])
+        figures["agreement"] = mean([float(d.pick in d.good) for d in taught])
         recent.append(taught)
         scorer.train()
         examples = [d for epoch in recent for d in epoch]
@@ -168,29 +176,17 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
 
     def metric() -> dict[str, float]:
         won = {f"heldout_{row['agent']}": row["success"] for row in rows()}
-        return {"heldout_success": mean([*won.values()]), **won}
+        return {"heldout_success": mean([*won.values()]), **won, **figures}
 
     trainer = Trainer(batches, scorer, partial(_loss, scorer), metric)
     epochs = _fitted(trainer, scorer, settings)
-    table = rows()
-    save_checkpoint(
-        settings,
-        "policy",
-        sizes,
-        scorer.state_dict(),
-        half=False,
-        encoder=reading.version,
-        features={"row": list(reading.row_features), "page": list(reading.page_features)},
-        trained="imitation of a teacher on its own episodes",
-        last=settings.last,
-        builders=settings.builders,
-        world=", ".join(names),
-        metrics=table,
-        epochs=epochs,
-        episodes=sum(one.games for one in every) * epochs,
-        data={"name": ", ".join(Path(one.data).name for one in every), "sha256": hashes},
-    )
-    return run.summarise(table, [])
+    facts = {
+        "encoder": reading.version,
+        "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
+        "world": ", ".join(player.name for player in players),
+        "epochs": epochs,
+    }
+    return run.finish("policy", sizes, scorer.state_dict(), rows(), facts, half=False)
 
 
 def _fitted(trainer: Trainer[list[Decision]], scorer: nn.Module, settings: DaggerSettings) -> int:
@@ -200,9 +196,8 @@ def _fitted(trainer: Trainer[list[Decision]], scorer: nn.Module, settings: Dagge
     more than either.
     """
     epochs = len(trainer.fit(settings)) - 1
-    saved = load_file(Path(settings.run) / "last.safetensors")
     mixed = {
-        name: (1 - settings.last) * best + settings.last * saved[f"model/{name}"]
+        name: (1 - settings.last) * best + settings.last * trainer.last[name]
         for name, best in scorer.state_dict().items()
     }
     scorer.load_state_dict(mixed)

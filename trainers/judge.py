@@ -21,10 +21,10 @@ import torch
 
 from stategate.language.sentences import sentences
 from stategate.nodes.protocols import Vector
-from stategate.stores.assets.downloads import sha256
+from stategate.stores.runs import read_rows
 from stategate.trainers.adapter import PairModel, TaughtPair
-from stategate.trainers.settings import JudgeSettings, open_run, reads_data
-from stategate.trainers.trainer import area_under_curve, calibrated
+from stategate.trainers.settings import JudgeSettings, reads_data
+from stategate.trainers.trainer import TrainingRun, area_under_curve, calibrated, file_hashes
 
 _DATA = Path(__file__).parent / "data"
 MEMORIES, PASSAGES = _DATA / "memories.jsonl", _DATA / "passages.jsonl"
@@ -50,10 +50,9 @@ class Example:
 
 def memory_examples() -> list[list[Example]]:
     """Return the questions asked of each memory."""
-    rows = [json.loads(line) for line in MEMORIES.read_text("utf-8").splitlines()]
     return [
         [Example(q["q"], tuple(row["memory"]), q["answer"]) for q in row["questions"]]
-        for row in rows
+        for row in read_rows(MEMORIES)
     ]
 
 
@@ -62,11 +61,10 @@ def passage_examples(folder: Path) -> list[list[Example]]:
     """Return the questions asked of each paragraph; the paragraphs are those of ``folder``'s files."""
     texts = {}
     for file in sorted(folder.glob("*.dev.jsonl.gz")):
-        for line in gzip.decompress(file.read_bytes()).decode().splitlines():
-            for one in json.loads(line)["documents"]:
-                texts[hashlib.sha256(one["text"].encode()).hexdigest()[:16]] = one
+        for one in (document for row in read_rows(file) for document in row["documents"]):
+            texts[hashlib.sha256(one["text"].encode()).hexdigest()[:16]] = one
     examples = []
-    for row in map(json.loads, PASSAGES.read_text("utf-8").splitlines()):
+    for row in read_rows(PASSAGES):
         if row["paragraph"] not in texts:
             raise ValueError(f"'{folder}' lacks a paragraph that {PASSAGES.name} asks about")
         parts = _titled(texts[row["paragraph"]]["title"], texts[row["paragraph"]]["text"])
@@ -165,17 +163,14 @@ def _sides(
 
 def train(settings: JudgeSettings) -> dict[str, Any]:
     """Train, calibrate, write the checkpoint; return the summary."""
-    torch.manual_seed(settings.seed)
     rng = random.Random(settings.seed)
-    files = (MEMORIES, PASSAGES, Path(settings.questions))
-    data = {path.name: sha256(path) for path in files}
-    run = open_run(settings, {"data": data})
+    run = TrainingRun(settings, file_hashes(MEMORIES, PASSAGES, settings.questions))
     learned, held = _sides(settings, rng)
     pairs = [pair for one in learned for pair in pairs_of(one, rng)]
     model = PairModel(settings.rank, _PIECES)
     epochs = model.fit(settings, lambda _: pairs, lambda: measured(model, held)[0])
     figures, rows = measured(model, held)
     calibration = dict(zip(("scale", "bias"), calibrated(rows), strict=True))
-    facts = {"calibration": calibration, "metrics": figures, "data": data, "epochs": epochs}
-    model.save("judge", settings, {}, **facts)
-    return run.summarise([{"agent": "held out", "n": len(rows), **figures}], [])
+    table = [{"agent": "held out", "n": len(rows), **figures}]
+    facts = {"calibration": calibration, "epochs": epochs}
+    return run.finish("judge", model.architecture, model.arrays(), table, facts)

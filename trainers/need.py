@@ -17,6 +17,7 @@ import torch
 from langchain_core.messages import BaseMessage, ToolMessage, messages_to_dict
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
 from stategate.envs.messages.needs import PartKey, calls_in, needed_parts
@@ -37,9 +38,16 @@ from stategate.nodes.build_context.messages.need import (
 from stategate.nodes.protocols import Vector
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_lines
-from stategate.trainers.settings import NeedSettings, open_run, save_checkpoint
+from stategate.trainers.settings import NeedSettings
 from stategate.trainers.tool_tasks import tool_tasks
-from stategate.trainers.trainer import Figures, Trainer, area_under_curve, calibrated, shuffled
+from stategate.trainers.trainer import (
+    Figures,
+    Trainer,
+    TrainingRun,
+    area_under_curve,
+    calibrated,
+    shuffled,
+)
 
 # Labels
 
@@ -133,13 +141,11 @@ class NeedNetwork(nn.Module):
         self.register_buffer("center", center)
         self.register_buffer("scale", scale)
 
-    def states(self, thread: LabelledThread) -> Tensor:
-        """Return the state before each message and after the last (messages + 1, d_state)."""
-        words = self.words(torch.from_numpy(padded(thread.words, MESSAGE_WORDS)))
-        return torch.cat([torch.zeros(1, _D_STATE), self.reader(words)[0]])
-
-    def forward(self, thread: LabelledThread, states: Tensor) -> Tensor:
+    def forward(self, thread: LabelledThread) -> Tensor:
         """Return the logit of each row of ``thread``."""
+        words = self.words(torch.from_numpy(padded(thread.words, MESSAGE_WORDS)))
+        # Before each message and after the last: (messages + 1, d_state).
+        states = torch.cat([torch.zeros(1, _D_STATE), self.reader(words)[0]])
         state = states[torch.from_numpy(thread.decision)]
         key = self.words(torch.from_numpy(thread.keys))
         tool = self.words(torch.from_numpy(thread.tools))
@@ -170,48 +176,12 @@ class NeedNetwork(nn.Module):
         }
 
 
-#: A labelled thread, and how much it counts.
-Weighed = tuple[LabelledThread, float]
-
-
-def loss_of(network: NeedNetwork, threads: Sequence[Weighed]) -> Tensor:
-    """Return the weighted cross-entropy of the rows of threads."""
-    losses = []
-    for thread, share in threads:
-        logits = network(thread, network.states(thread))
-        target, weight = torch.from_numpy(thread.label), torch.from_numpy(thread.weight)
-        each = nn.functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
-        losses.append(share * (each * weight).sum() / weight.sum())
-    return torch.stack(losses).mean()
-
-
-def fit(
-    threads: Sequence[Weighed], validation: Sequence[Weighed], settings: NeedSettings
-) -> NeedNetwork:
-    """Return the network fitted to ``threads``, at the epoch with the least ``validation`` loss."""
-    torch.manual_seed(settings.seed)
-    rows = np.concatenate([thread.features for thread, _ in threads])
-    center, spread = rows.mean(0), rows.std(0)
-    scale = np.where(spread > 1e-3, spread, 1.0).astype(np.float32)
-    network = NeedNetwork(torch.from_numpy(center), torch.from_numpy(scale))
-
-    def batches(generator: Generator) -> Iterator[Sequence[Weighed]]:
-        return shuffled(threads, settings.batch, generator)
-
-    def metric() -> Figures:
-        with torch.inference_mode():
-            return {"held_likelihood": -float(loss_of(network, validation))}
-
-    Trainer(batches, network, lambda batch: loss_of(network, batch), metric).fit(settings)
-    return network
-
-
 @torch.no_grad()
 def scored(network: NeedNetwork, threads: Sequence[LabelledThread]) -> Vector:
     """Return the rows (logit, label, weight) of threads."""
     rows = []
     for thread in threads:
-        logits = network(thread, network.states(thread)).numpy()
+        logits = network(thread).numpy()
         rows.append(np.stack([logits, thread.label, thread.weight**2], axis=1))
     return np.concatenate(rows)
 
@@ -230,15 +200,50 @@ class Example:
     thread: LabelledThread
 
 
+def fit(examples: Sequence[Example], settings: NeedSettings) -> NeedNetwork:
+    """Return the network fitted to examples, some tasks of which choose the best epoch.
+
+    The loss is the weighted cross-entropy of a thread's rows; every set counts alike.
+    """
+    torch.manual_seed(settings.seed)
+    validation, others = _split(examples, _CHOOSING)
+    training = others or validation
+    sizes = Counter(example.source for example in examples)
+    rows = np.concatenate([example.thread.features for example in training])
+    center, spread = rows.mean(0), rows.std(0)
+    scale = np.where(spread > 1e-3, spread, 1.0).astype(np.float32)
+    network = NeedNetwork(torch.from_numpy(center), torch.from_numpy(scale))
+
+    def batches(generator: Generator) -> Iterator[Sequence[Example]]:
+        return shuffled(training, settings.batch, generator)
+
+    def loss(batch: Sequence[Example]) -> Tensor:
+        losses = []
+        for thread, source in ((example.thread, example.source) for example in batch):
+            logits = network(thread)
+            target, weight = torch.from_numpy(thread.label), torch.from_numpy(thread.weight)
+            each = binary_cross_entropy_with_logits(logits, target, reduction="none")
+            share = len(examples) / len(sizes) / sizes[source]
+            losses.append(share * (each * weight).sum() / weight.sum())
+        return torch.stack(losses).mean()
+
+    @torch.inference_mode()
+    def metric() -> Figures:
+        return {"held_likelihood": -float(loss(validation))}
+
+    Trainer(batches, network, loss, metric).fit(settings)
+    return network
+
+
 def train(settings: NeedSettings) -> dict[str, Any]:
     """Train, report on tasks held out, write the checkpoint; return the summary."""
-    data = {"threads": [Path(path).name for path in settings.threads]}
-    run = open_run(settings, {"data": data})
-    examples, folder = _examples(settings), Path(settings.run)
+    folder, data = Path(settings.run), {"threads": [Path(path).name for path in settings.threads]}
+    places = {"run": str(folder / "fits" / "held-out"), "checkpoint": str(folder / "held-out")}
+    aside = settings.model_copy(update=places)
+    run, run_aside = TrainingRun(settings, data), TrainingRun(aside, data)
+    examples = _examples(settings)
     heldout, others = _split(examples, settings.folds)
-    fits, apart = f"{settings.run}/fits", str(folder / "held-out")
-    aside = settings.model_copy(update={"run": f"{fits}/held-out", "checkpoint": apart})
-    network = _fitted(others, aside)
+    network = fit(others, aside)
     sources = sorted({e.source for e in heldout})
     rows = {s: scored(network, [e.thread for e in heldout if e.source == s]) for s in sources}
     calibration = calibrated(np.concatenate([*rows.values()]))
@@ -246,7 +251,7 @@ def train(settings: NeedSettings) -> dict[str, Any]:
         {"agent": f"{source}, other tasks", "n": len(own), "auc": area_under_curve(own)}
         for source, own in rows.items()
     ]
-    _save(network, aside, calibration, {})
+    run_aside.finish(KIND, {}, network.arrays(calibration), table, {})
     write_lines(
         folder / "held-out.jsonl",
         (
@@ -258,9 +263,8 @@ def train(settings: NeedSettings) -> dict[str, Any]:
             for e in heldout
         ),
     )
-    final = _fitted(examples, settings.model_copy(update={"run": f"{fits}/all"}))
-    _save(final, settings, calibration, {"metrics": table, "data": data})
-    return run.summarise(table, [])
+    final = fit(examples, settings.model_copy(update={"run": str(folder / "fits" / "all")}))
+    return run.finish(KIND, {}, final.arrays(calibration), table, {})
 
 
 def _examples(settings: NeedSettings) -> list[Example]:
@@ -292,25 +296,3 @@ def _split(examples: Sequence[Example], count: int) -> tuple[list[Example], list
     for e in examples:
         parts[groups[e.source][e.group] > 0].append(e)
     return parts
-
-
-def _fitted(examples: Sequence[Example], settings: NeedSettings) -> NeedNetwork:
-    """Fit to examples, some tasks of which choose the best epoch; every set counts alike."""
-    sizes = Counter(example.source for example in examples)
-    validation, training = (
-        [(e.thread, len(examples) / len(sizes) / sizes[e.source]) for e in side]
-        for side in _split(examples, _CHOOSING)
-    )
-    return fit(training or validation, validation, settings)
-
-
-def _save(
-    network: NeedNetwork,
-    settings: NeedSettings,
-    calibration: tuple[float, float],
-    facts: dict[str, Any],
-) -> None:
-    arrays = network.arrays(calibration)
-    shapes = {name: list(array.shape) for name, array in arrays.items()}
-    trained = "cross-entropy: is a part of a result used by a later call or the answer"
-    save_checkpoint(settings, KIND, shapes, arrays, trained=trained, **facts)

@@ -1,34 +1,24 @@
 """The settings of every trainer: a recipe of ``recipes.yaml`` or a file, with overrides.
 
-What a trainer writes of its settings into its run directory and its checkpoint is here too. Nothing
-here needs torch, so a mistake is told, and help given, before anything heavy is loaded.
+Nothing here needs torch, so a mistake is told, and help given, before anything heavy is loaded.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
 from pydantic.config import JsonDict
 
 from stategate.nodes.registry import first_problem
-from stategate.stores.assets.downloads import sha256
-from stategate.stores.assets.weights import save_weights
+from stategate.nodes.write_memory.short_term import ShortTerm
 from stategate.stores.errors import UserError, describe_error, user_error_context
 from stategate.stores.files import read_yaml
-from stategate.stores.runs import RunDirectory, provenance, public_config
 from stategate.stores.settings import Settings as Told
 from stategate.stores.settings import option
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 RECIPES = Path(__file__).with_name("recipes.yaml")
-#: A kind, or a mapping with a kind and its parameters.
-Named = str | dict[str, Any]
-
-
 _IS_DATA: JsonDict = {"is_data": True}
 #: Turns what a reader of people's data raises into one line.
 reads_data = user_error_context("people's data are not as expected", "see docs/training.md")
@@ -67,7 +57,7 @@ class RecordedSettings(Settings):
 
     data: str = Field(description="JSON lines of `stategate data trajectories` or a trace export")
     heldout: str = Field(default="", description="the same, of episodes to report on")
-    embedder: Named = "minilm"
+    embedder: str | dict[str, Any] = "minilm"
     validation: float = Field(default=0.1, gt=0, lt=1, description="share of groups held back")
 
 
@@ -102,8 +92,8 @@ class DaggerSettings(Settings):
         default={"full": 1, "window": 1, "compress": 1},
         description="what makes the contexts, KIND or KIND:FIELD=VALUE,…, and how often",
     )
-    memory: dict[str, int] = Field(
-        default={}, description="of short_term, as the preset of the world has it"
+    memory: ShortTerm = Field(
+        default=ShortTerm(), description="of earlier steps, as the preset of the world has it"
     )
     low: int = Field(default=80, ge=1, description="the least budget, in tokens")
     high: int = Field(default=2000, ge=1, description="the largest budget, in tokens")
@@ -262,28 +252,3 @@ def _values(name: str | Path) -> dict[str, Any]:
     own = dict(recipes[name])
     base = own.pop("like", None)
     return {**(recipes[base] if base else {}), **own}
-
-
-def open_run(settings: Settings, facts: dict[str, Any]) -> RunDirectory:
-    """Make or reopen the run directory; one of other settings and ``facts`` is refused."""
-    args = {"settings": public_config(settings.model_dump()), "seed": settings.seed, **facts}
-    return RunDirectory(settings.run, {**provenance(), **args})
-
-
-def data_hashes(settings: RecordedSettings) -> dict[str, str]:
-    """Return the hash of each file of recorded episodes, by its field."""
-    files = {"data": settings.data, "heldout": settings.heldout}
-    return {name: sha256(Path(path)) for name, path in files.items() if path}
-
-
-def save_checkpoint(
-    settings: Settings,
-    kind: str,
-    architecture: Mapping[str, Any],
-    tensors: "Mapping[str, Tensor]",
-    half: bool = True,
-    **facts: Any,
-) -> None:
-    """Write the checkpoint of ``settings``, with ``facts`` of its making."""
-    meta = {"kind": kind, "architecture": architecture, **facts, "seed": settings.seed}
-    save_weights(settings.checkpoint, tensors, {**meta, **provenance()}, half)

@@ -4,7 +4,8 @@ Episodes become the inputs that a state model reads, and the choices made on the
 of held-out choices that are foreseen, beside that of the commonest class.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,21 +17,16 @@ from torch.nn.functional import cross_entropy, dropout
 from torch.nn.utils.rnn import pad_sequence
 
 from stategate.envs.protocols import Observation, View
+from stategate.graph.config import load_config
 from stategate.nodes.protocols import Embedder
+from stategate.nodes.resources import Resources
 from stategate.nodes.update_state.learned import type_of
 from stategate.nodes.update_state.state_models import StateModel
-from stategate.stores.progress import Progress
+from stategate.stores.errors import UserError
 from stategate.stores.runs import with_errors
-from stategate.stores.traces import Event, Trajectory
-from stategate.trainers.episodes import embedder_of, group_of, read_sides, view_of
-from stategate.trainers.settings import (
-    RecordedSettings,
-    StateSettings,
-    data_hashes,
-    open_run,
-    save_checkpoint,
-)
-from stategate.trainers.trainer import Trainer, in_parts, shuffled
+from stategate.stores.traces import Event, Trajectory, read_trajectories
+from stategate.trainers.settings import RecordedSettings, StateSettings
+from stategate.trainers.trainer import Trainer, TrainingRun, file_hashes, in_parts, shuffled
 
 
 class Choice(NamedTuple):
@@ -47,48 +43,75 @@ class Choice(NamedTuple):
     action: str
 
 
+#: The embedding (d_text,) of each text.
+Vectors = Mapping[str, Tensor]
+
+
 @dataclass(frozen=True)
 class Sequenced:
-    """One episode: inputs (rows of the text table, types), and the choices made."""
+    """One episode: inputs (texts, types), and the choices made."""
 
     trajectory: Trajectory
-    texts: tuple[int, ...]
+    texts: tuple[str, ...]
     types: tuple[int, ...]
     choices: tuple[Choice, ...]
 
 
-class TextTable:
-    """Every text of a data set once, with its embedding (float32, (n, d))."""
-
-    def __init__(self) -> None:
-        self.index: dict[str, int] = {}
-        self.vectors = torch.zeros(0, 0)
-
-    def add(self, text: str) -> int:
-        """Return the row of ``text``, a new one if need be."""
-        return self.index.setdefault(text, len(self.index))
-
-    def embed(self, embedder: Embedder) -> None:
-        """Embed the texts that were added since the last time."""
-        texts = list(self.index)[len(self.vectors) :]
-        rows = [self.vectors] if len(self.vectors) else []
-        with Progress(what="embed texts", total=len(texts), unit="text") as bar:
-            for part in in_parts(texts):
-                rows.append(torch.from_numpy(embedder.embed(part)))
-                bar.update(len(part))
-        self.vectors = torch.cat(rows)
+def embedded(texts: Iterable[str], embedder: Embedder) -> Vectors:
+    """Return the embedding of each text, which is made once."""
+    every = [*dict.fromkeys(texts)]
+    return dict(zip(every, torch.from_numpy(embedder.embed(every)), strict=True))
 
 
-def read_sequences(settings: RecordedSettings) -> tuple[View, TextTable, list[list[Sequenced]]]:
-    """Read the episodes of each side (see ``read_sides``), their world's view, their texts."""
-    sides = read_sides(settings)
-    table, view = TextTable(), view_of(settings, sides)
-    return view, table, [[sequence(t, table, view) for t in side] for side in sides]
+def stacked(texts: Sequence[str], vectors: Vectors) -> Tensor:
+    """Return the embeddings (len(texts), d_text) of texts."""
+    return torch.stack([vectors[text] for text in texts])
 
 
-def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
+def read_sequences(settings: RecordedSettings) -> tuple[View, Embedder, list[list[Sequenced]]]:
+    """Read the episodes to fit, to choose by and to report on (perhaps none).
+
+    Returns their world's view, the embedder and the sides. Raises ``UserError`` where there are too few
+    groups, or unless all name one world.
+    """
+    recorded = read_trajectories(settings.data)
+    fitted, validation = split_by_group(recorded, settings.validation, settings.seed)
+    if not fitted or not validation:
+        raise UserError(f"'{settings.data}' is too small to split: record more episodes")
+    heldout = read_trajectories(settings.heldout) if settings.heldout else []
+    worlds = sorted({str(t.task.get("env", "")) for t in (*recorded, *heldout)})
+    if len(worlds) != 1 or not worlds[0]:
+        raise UserError(f"'{settings.data}': give episodes of one world, not of {worlds}")
+    config = load_config({"env": worlds[0], "embedder": settings.embedder})
+    view, sides = config.env.view(), (fitted, validation, heldout)
+    embedder = Resources(*config.models).embedder
+    sequences = [[sequence(t, view) for t in side] for side in sides]
+    # An episode that shows nothing teaches nothing.
+    return view, embedder, [[one for one in side if one.texts] for side in sequences]
+
+
+def split_by_group(
+    trajectories: Sequence[Trajectory], share: float, seed: int
+) -> tuple[list[Trajectory], list[Trajectory]]:
+    """Split into (training, validation): about ``share`` of the groups validate."""
+    groups = sorted(set(map(group_of, trajectories)))
+    random.Random(seed).shuffle(groups)
+    count = max(1, round(share * len(groups))) if len(groups) > 1 else 0
+    validation = set(groups[:count])
+    return (
+        [t for t in trajectories if group_of(t) not in validation],
+        [t for t in trajectories if group_of(t) in validation],
+    )
+
+
+def group_of(trajectory: Trajectory) -> str:
+    """Return what an episode hangs together with: the group that its agent names, else itself."""
+    return str(trajectory.agent.get("group") or trajectory.episode_id)
+
+
+def sequence(trajectory: Trajectory, view: View) -> Sequenced:
     """Read one trajectory; only choices on a page that is shown count."""
-    texts: list[int] = []
+    texts: list[str] = []
     types: list[int] = []
     choices: list[Choice] = []
     page, before = Observation("", ()), 0
@@ -103,7 +126,7 @@ def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
             waiting.append(event)
             continue
         for row in (row for one in (*waiting, event) for row in view.inputs(one)):
-            texts.append(table.add(row.text))
+            texts.append(row.text)
             types.append(type_of(row))
         waiting.clear()
         if event.kind == "OBS":
@@ -112,10 +135,10 @@ def sequence(trajectory: Trajectory, table: TextTable, view: View) -> Sequenced:
 
 
 def readouts(
-    model: StateModel, episodes: Sequence[Sequenced], table: TextTable, dropped: float = 0.0
+    model: StateModel, episodes: Sequence[Sequenced], vectors: Vectors, dropped: float = 0.0
 ) -> Tensor:
     """Return the readout (choices, d_state) at each choice; ``dropped`` is of inputs in training."""
-    texts = pad_sequence([table.vectors[list(e.texts)] for e in episodes], batch_first=True)
+    texts = pad_sequence([stacked(e.texts, vectors) for e in episodes], batch_first=True)
     types = pad_sequence([torch.tensor(e.types) for e in episodes], batch_first=True)
     states = model(dropout(texts, dropped), types)
     rows = [i for i, e in enumerate(episodes) for _ in e.choices]
@@ -125,14 +148,12 @@ def readouts(
 
 def train(settings: StateSettings) -> dict[str, Any]:
     """Train, report, and write the checkpoint; return the summary."""
-    embedder = embedder_of(settings)
-    view, table, (fitted, validation, heldout) = read_sequences(settings)
-    run = open_run(settings, {"data": data_hashes(settings)})
-    table.embed(embedder)
-    reported = heldout or validation
-    seen = {c.label for e in (*fitted, *validation, *heldout) for c in e.choices}
+    view, embedder, (fitted, validation, heldout) = read_sequences(settings)
+    run = TrainingRun(settings, file_hashes(settings.data, settings.heldout))
+    every, reported = (*fitted, *validation, *heldout), heldout or validation
+    vectors = embedded((text for e in every for text in e.texts), embedder)
+    seen = {c.label for e in every for c in e.choices}
     classes = tuple(view.actions.classes) or tuple(sorted(seen))
-    torch.manual_seed(settings.seed)
     sizes = {"d_text": embedder.dimension, "d_event": settings.d_event, "d_state": settings.d_state}
     model = StateModel(classes=len(classes), **sizes)
 
@@ -144,13 +165,13 @@ def train(settings: StateSettings) -> dict[str, Any]:
         return shuffled(fitted, settings.batch, generator, lambda e: len(e.texts))
 
     def loss(batch: Sequence[Sequenced]) -> Tensor:
-        states = readouts(model, batch, table, settings.drop_inputs)
+        states = readouts(model, batch, vectors, settings.drop_inputs)
         return cross_entropy(model.classify(states), labels_of(batch))
 
     @torch.no_grad()
     def hits(episodes: Sequence[Sequenced]) -> NDArray[np.float64]:
         """Return 1 for each choice that the model foresees, else 0."""
-        logits = [model.classify(readouts(model, part, table)) for part in in_parts(episodes)]
+        logits = [model.classify(readouts(model, part, vectors)) for part in in_parts(episodes)]
         return (torch.cat(logits).argmax(-1) == labels_of(episodes)).double().numpy()
 
     def metric() -> dict[str, float]:
@@ -164,19 +185,13 @@ def train(settings: StateSettings) -> dict[str, Any]:
         group_means("gru", {"accuracy": hits(reported)}, groups),
         group_means("majority class", {"accuracy": of_commonest}, groups),
     ]
-    save_checkpoint(
-        settings,
-        "state",
-        model.architecture,
-        model.state_dict(),
-        embedder=embedder.name,
-        world=view.name,
-        classes=list(classes),
-        data=data_hashes(settings),
-        metrics=rows[0],
-        epochs=len(history) - 1,
-    )
-    return run.summarise(rows, [])
+    facts = {
+        "embedder": embedder.name,
+        "world": view.name,
+        "classes": list(classes),
+        "epochs": len(history) - 1,
+    }
+    return run.finish("state", model.architecture, model.state_dict(), rows, facts)
 
 
 def group_means(

@@ -1,30 +1,31 @@
 """One trainer for all checkpoints: data, model, loss, metric.
 
-The run directory holds ``last.safetensors`` (weights, optimiser and history in one file, so that a kill
-leaves an epoch done or not done), ``history.json`` (a row an epoch) and ``best.safetensors``. Each
-epoch draws from its own seed, so a run that was stopped and resumed ends in the same weights as one
-that was not.
+The run directory holds ``last.pt`` (the last and the best weights, optimiser and history in one file,
+so that a kill leaves an epoch done or not done) and ``history.json`` (a row an epoch). Each epoch draws
+from its own seed, so a run that was stopped and resumed ends in the same weights as one that was not.
 """
 
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save
 from scipy.optimize import minimize
 from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
 
 from stategate.nodes.protocols import Vector
-from stategate.stores.errors import UserError, describe_error
-from stategate.stores.files import parse_json, write_bytes, write_json
+from stategate.stores.assets.downloads import sha256
+from stategate.stores.assets.weights import save_weights
+from stategate.stores.errors import UserError
+from stategate.stores.files import write_bytes, write_json
 from stategate.stores.progress import Progress
-from stategate.stores.runs import mean
+from stategate.stores.runs import RunDirectory, mean, provenance, public_config, public_path
 from stategate.trainers.settings import Settings
 
 B = TypeVar("B")  # a batch
@@ -33,8 +34,8 @@ E = TypeVar("E")  # an example
 History = list[dict[str, Any]]
 #: Figures by name.
 Figures = Mapping[str, float]
-#: Under which name the weights' file has the history.
-_HISTORY = "history"
+#: Weights by name.
+Weights = dict[str, Tensor]
 _AT_ONCE = 64
 
 
@@ -75,34 +76,34 @@ class Trainer(Generic[B]):
         clip: float | None = 1.0,
     ) -> None:
         self.data, self.model, self.loss, self.metric, self.clip = data, model, loss, metric, clip
-        #: Further figures of the epoch in progress, which ``data`` may add to.
-        self.figures: dict[str, list[float]] = {}
+        #: The weights after the last epoch, once they are fitted: the model has the best epoch's.
+        self.last: Weights = {}
 
     def fit(self, settings: Settings) -> History:
         """Train; return one row of figures an epoch, the first (epoch 0) from before any training."""
         folder, model = Path(settings.run), self.model
-        folder.mkdir(parents=True, exist_ok=True)
         trained = [p for p in model.parameters() if p.requires_grad]
         optimizer = torch.optim.AdamW(trained, lr=settings.learning_rate, weight_decay=0.01)
-        history = _resume(model, optimizer, folder)
+        history, best = _resume(model, optimizer, folder)
         if not history:
             model.eval()
-            history = [{"epoch": 0, **self.metric()}]
-            _keep(model, optimizer, folder, history, is_best=True)
-        write_json(folder / "history.json", history, indent=1)  # a kill may have kept it from that
+            history, best = [{"epoch": 0, **self.metric()}], _weights(model)
+        _keep(model, best, optimizer, folder, history)  # a kill may have kept it from that
         name = next(key for key in history[0] if key != "epoch")
         begun = history[-1]["epoch"]
         with Progress(what="train", total=settings.epochs, initial=begun, unit="epoch") as bar:
             while history[-1]["epoch"] < settings.epochs:
-                best = max(range(len(history)), key=lambda i: (history[i][name], i))
-                if len(history) - 1 - best >= settings.patience:
+                top = max(range(len(history)), key=lambda i: (history[i][name], i))
+                if len(history) - 1 - top >= settings.patience:
                     break
                 history.append(self._epoch(history[-1]["epoch"] + 1, optimizer, settings))
-                is_best = history[-1][name] >= history[best][name]
-                _keep(model, optimizer, folder, history, is_best)
+                if history[-1][name] >= history[top][name]:
+                    best = _weights(model)
+                _keep(model, best, optimizer, folder, history)
                 bar.set_postfix({name: f"{history[-1][name]:.4f}"})
                 bar.update()
-        model.load_state_dict(load_file(folder / "best.safetensors"))
+        self.last = _weights(model)
+        model.load_state_dict(best)
         model.eval()
         return history
 
@@ -114,7 +115,7 @@ class Trainer(Generic[B]):
         torch.manual_seed(settings.seed * 100_003 + epoch)
         generator = Generator().manual_seed(settings.seed * 100_003 + epoch)
         self.model.train()
-        self.figures = {}
+        losses = []
         for batch in self.data(generator):
             loss = self.loss(batch)
             optimizer.zero_grad()
@@ -122,55 +123,82 @@ class Trainer(Generic[B]):
             if self.clip is not None:
                 nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
             optimizer.step()
-            self.figures.setdefault("train_loss", []).append(loss.item())
+            losses.append(loss.item())
         self.model.eval()
-        means = {name: mean(values) for name, values in self.figures.items()}
-        return {"epoch": epoch, **means, **self.metric()}
+        return {"epoch": epoch, "train_loss": mean(losses), **self.metric()}
+
+
+def _weights(model: nn.Module) -> Weights:
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
 def _keep(
-    model: nn.Module, optimizer: Optimizer, folder: Path, history: History, is_best: bool
+    model: nn.Module, best: Weights, optimizer: Optimizer, folder: Path, history: History
 ) -> None:
-    weights = {k: t.detach().cpu().contiguous().clone() for k, t in model.state_dict().items()}
-    state: dict[str, Tensor] = {f"model/{name}": t for name, t in weights.items()}
-    for i, values in optimizer.state_dict()["state"].items():
-        state |= {f"optimizer/{i}/{k}": v.detach().cpu().clone() for k, v in values.items()}
-    # ``last`` is what counts: an epoch that was killed before it is done again, to the same weights.
-    files = ({"best.safetensors": weights} if is_best else {}) | {"last.safetensors": state}
-    for name, tensors in files.items():
-        write_bytes(folder / name, save(tensors, {_HISTORY: json.dumps(history)}))
+    file = BytesIO()
+    state = {"model": model.state_dict(), "best": best, "optimizer": optimizer.state_dict()}
+    torch.save({**state, "history": json.dumps(history)}, file)
+    write_bytes(folder / "last.pt", file.getvalue())
     write_json(folder / "history.json", history, indent=1)
 
 
-def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> History:
-    """Load what a stopped run left, if its weights fit; return its history ([] if none)."""
-    last = folder / "last.safetensors"
+def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> tuple[History, Weights]:
+    """Load what a stopped run left, if its weights fit; return its history ([] if none) and best."""
+    last = folder / "last.pt"
     if not last.exists():
-        return []
+        return [], {}
     try:
-        with safe_open(last, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-            history: History = parse_json((file.metadata() or {})[_HISTORY])
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        state = torch.load(last, weights_only=True)
+        history, best = json.loads(state["history"]), state["best"]
+    except (UnpicklingError, RuntimeError, EOFError, OSError, LookupError, ValueError) as error:
         raise UserError(
-            f"'{last}' is damaged ({describe_error(error)}): "
+            f"'{last}' is damaged ({type(error).__name__}): "
             "remove the folder, the training begins anew"
         ) from None
-    moments: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimizer/"):
-            _, i, key = name.split("/")
-            moments.setdefault(int(i), {})[key] = tensor
-    weights = {k.removeprefix("model/"): t for k, t in tensors.items() if k.startswith("model/")}
     try:
-        model.load_state_dict(weights)
-        groups = optimizer.state_dict()["param_groups"]
-        optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
     except (RuntimeError, ValueError):
         raise UserError(
             f"'{folder}' holds another model's training: name another run, or remove the folder"
         ) from None
-    return history
+    return history, best
+
+
+def file_hashes(*files: str | Path) -> dict[str, str]:
+    """Return the hash of each file that is named, by its path."""
+    return {public_path(str(file)): sha256(Path(file)) for file in files if str(file)}
+
+
+class TrainingRun(RunDirectory):
+    """A trainer's run directory: it begins with torch seeded, and ends with a checkpoint and a summary.
+
+    ``data`` says what is learned from, mostly by hashes. A run of other settings or data is refused.
+    """
+
+    def __init__(self, settings: Settings, data: Mapping[str, object]) -> None:
+        self._checkpoint = settings.checkpoint
+        self._facts = {"settings": public_config(settings.model_dump()), "data": data}
+        super().__init__(settings.run, {**provenance(), **self._facts})
+        torch.manual_seed(settings.seed)
+
+    def finish(
+        self,
+        kind: str,
+        architecture: Mapping[str, Any],
+        tensors: Mapping[str, Tensor],
+        rows: Sequence[Mapping[str, object]],
+        facts: Mapping[str, object],
+        half: bool = True,
+    ) -> dict[str, Any]:
+        """Write the checkpoint, with all ``facts`` of its making, and the summary; return the latter.
+
+        ``rows`` are the figures of both; ``half`` as in ``save_weights``.
+        """
+        made = {**facts, "metrics": rows, **self._facts, **provenance()}
+        meta = {"kind": kind, "architecture": architecture, **made}
+        save_weights(self._checkpoint, tensors, meta, half)
+        return self.summarise(rows, [])
 
 
 # From logits to probabilities; rows are (logit, label, weight) ------------------------------

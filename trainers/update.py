@@ -13,7 +13,6 @@ hold, as memory reads it. Four stories of another writer (``updates_development.
 epoch and calibrate the probabilities; a further one's (``updates_held_out.jsonl``) are read at the end.
 """
 
-import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -28,11 +27,10 @@ from torch import Generator
 from stategate.language.sentence_model import sentence_model
 from stategate.language.updates import SURE
 from stategate.nodes.protocols import Vector
-from stategate.stores.assets.downloads import sha256
-from stategate.stores.runs import with_errors
+from stategate.stores.runs import read_rows, with_errors
 from stategate.trainers.adapter import PairModel, TaughtPair
-from stategate.trainers.settings import UpdateSettings, open_run
-from stategate.trainers.trainer import area_under_curve, calibrated
+from stategate.trainers.settings import UpdateSettings
+from stategate.trainers.trainer import TrainingRun, area_under_curve, calibrated, file_hashes
 
 _DATA = Path(__file__).parent / "data"
 GROUPS, TOLD = _DATA / "updates.jsonl", _DATA / "updates_told.jsonl"
@@ -47,11 +45,6 @@ _READ = 8  # earlier statements that memory reads beside a new one
 _DOUBTFUL = 0.5  # weight of a pair whose label a writer did not say
 
 Group = Mapping[str, Any]
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a file of JSON lines."""
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
 def pairs_of(group: Group) -> Iterator[TaughtPair]:
@@ -143,9 +136,7 @@ def _figures(name: str, rows: Vector, calibration: Mapping[str, float]) -> dict[
 
 def train(settings: UpdateSettings) -> dict[str, Any]:
     """Train, calibrate, test, write the checkpoint; return the summary."""
-    torch.manual_seed(settings.seed)
-    data = {path.name: sha256(path) for path in (GROUPS, TOLD, DEVELOPMENT, HELD_OUT)}
-    run = open_run(settings, {"data": data})
+    run = TrainingRun(settings, file_hashes(GROUPS, TOLD, DEVELOPMENT, HELD_OUT))
     groups = read_rows(GROUPS)
     learned = [group for i, group in enumerate(groups) if i % _LEFT_OUT]
     left_out = drawn(groups[::_LEFT_OUT], random.Random(settings.seed))
@@ -168,6 +159,5 @@ def train(settings: UpdateSettings) -> dict[str, Any]:
         _figures(name, scored(model, pairs), calibration)
         for name, pairs in (("left out", left_out), ("held out", told_pairs(HELD_OUT)))
     ]
-    facts = {"calibration": calibration, "metrics": figures, "data": data, "epochs": epochs}
-    model.save("update", settings, {}, **facts)
-    return run.summarise(figures, [])
+    facts = {"calibration": calibration, "epochs": epochs}
+    return run.finish("update", model.architecture, model.arrays(), figures, facts)

@@ -23,12 +23,11 @@ from torch.nn.functional import cross_entropy
 
 from stategate.language.sentences import sentences
 from stategate.language.utterance import PURPOSES, TOPICS
-from stategate.stores.assets.downloads import sha256
 from stategate.stores.files import read_yaml
 from stategate.trainers.adapter import WIDTH, AdaptedModel
 from stategate.trainers.instruction.recombined import english_words
-from stategate.trainers.settings import UtteranceSettings, open_run, reads_data
-from stategate.trainers.trainer import Figures, in_parts
+from stategate.trainers.settings import UtteranceSettings, reads_data
+from stategate.trainers.trainer import Figures, TrainingRun, file_hashes, in_parts
 
 _DATA = Path(__file__).parent / "data"
 GRAMMAR = _DATA / "utterances.yaml"
@@ -90,10 +89,8 @@ class UtteranceModel(AdaptedModel[Example]):
 
 def train(settings: UtteranceSettings) -> dict[str, Any]:
     """Train, test on the sentences of another style, write the checkpoint; return the summary."""
-    torch.manual_seed(settings.seed)
-    files = (GRAMMAR, HELD_OUT, WRITTEN, Path(settings.people), Path(settings.questions))
-    data = {path.name: sha256(path) for path in files}
-    run = open_run(settings, {"data": data})
+    files = (GRAMMAR, HELD_OUT, WRITTEN, settings.people, settings.questions)
+    run = TrainingRun(settings, file_hashes(*files))
     people = read_people(Path(settings.people))
     every = made_sentences(settings.sentences, settings.seed)
     every += [row for scenario, row in people if scenario not in settings.held_out]
@@ -102,7 +99,7 @@ def train(settings: UtteranceSettings) -> dict[str, Any]:
     chosen, fitted = every[::_CHOOSING], [e for i, e in enumerate(every) if i % _CHOOSING]
     fitted += read_written(WRITTEN) * _WRITTEN_TIMES
     model = UtteranceModel(settings.rank)
-    model.fit(settings, lambda _: fitted, lambda: model.right(chosen))
+    epochs = model.fit(settings, lambda _: fitted, lambda: model.right(chosen))
     strangers = [row for scenario, row in people if scenario in settings.held_out]
     figures = []
     for agent, rows in (("", read_written(HELD_OUT)), ("people's ", strangers)):
@@ -112,9 +109,8 @@ def train(settings: UtteranceSettings) -> dict[str, Any]:
             for name, own in parts.items()
             if own
         ]
-    architecture = {"purposes": list(PURPOSES), "topics": list(TOPICS)}
-    model.save("utterance", settings, architecture, metrics=figures, data=data)
-    return run.summarise(figures, [])
+    architecture = {"purposes": list(PURPOSES), "topics": list(TOPICS), **model.architecture}
+    return run.finish("utterance", architecture, model.arrays(), figures, {"epochs": epochs})
 
 
 def made_sentences(count: int, seed: int) -> list[Example]:

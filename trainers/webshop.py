@@ -34,9 +34,8 @@ from stategate.nodes.act.shop.rule import Rule
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.stores.errors import UserError
-from stategate.trainers.episodes import Course, Reader, Walk
+from stategate.trainers.episodes import Course, Walk
 
-MODES: tuple[str, ...] = ("rich", "text")
 _PLAIN = 0.15  # share of goals that keep the template's words
 _HELD_OUT = 0.4  # share of the training goals' products
 _GOAL_COUNTS = (1, 4, 12)  # goals that are made for a product without options, with one, with more
@@ -113,9 +112,9 @@ def reword(
         world.goals[i] = goal
 
 
-def load_shop(data: str, mode: str) -> WebShop:
-    """Load the world of ``data`` ('sample', 'official', a folder) in observation mode ``mode``."""
-    return WebShop.load(WebShopEnv(data=data).folder(), "text" if mode == "text" else "rich")
+def load_shop(data: str) -> WebShop:
+    """Load the world of ``data`` ('sample', 'official', a folder), which marks what is chosen."""
+    return WebShop.load(WebShopEnv(data=data).folder(), "rich")
 
 
 def _properties(shop: WebShop, tested: set[str]) -> list[str]:
@@ -152,7 +151,7 @@ def make_goal(
 # The teacher
 
 _PAGES = 3  # pages of a search that are looked at
-_WHOLE = Reader(Full(), 4000)  # what the rule reads
+_WHOLE = Full(budget=4000)  # what the rule reads
 _RULE, _EAGER = Rule(), Rule(threshold=0)
 
 
@@ -226,20 +225,18 @@ def course(data: str, seed: int) -> Course:
     Held out are real and made ones of other products, and goals to develop with, whose products have
     many look-alikes.
     """
-    plans = {
-        mode: practice(load_shop(data, mode), seed, "train", "develop") for mode in sorted(MODES)
-    }
-    plan = plans[MODES[0]]
-    developing = plan.world.ranges["developing"]
+    plan = practice(load_shop(data), seed, "train", "develop")
+    rich, text = plan.world, copy.copy(plan.world)
+    text.observation = "text"
+    developing = rich.ranges["developing"]
     look_alikes = random.Random(seed).sample(developing, min(_LOOK_ALIKES, len(developing)))
-    for one in plans.values():
-        reword(one.world, look_alikes, "develop", seed)
+    reword(rich, look_alikes, "develop", seed)
     return Course(
         WebShopEnv(),
-        {mode: one.world for mode, one in plans.items()},
+        {"rich": rich, "text": text},
         [{"goal": goal} for goal in plan.training],
         [{"goal": goal} for goal in (*plan.heldout, *look_alikes)],
         good_actions,
         _ACTORS,
-        lambda task: plan.world.group_of(task["goal"]),
+        lambda task: rich.group_of(task["goal"]),
     )

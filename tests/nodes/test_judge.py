@@ -65,6 +65,6 @@ def test_it_is_trained_by_memories_and_articles_and_calibrated(tmp_path, monkeyp
     summary = judge.train(read_settings(JudgeSettings, "judge", told))
     meta = read_meta(str(tmp_path / "made"))
     assert summary["rows"][0]["n"] == 8 + 8 + 2
-    assert 0 <= meta["metrics"]["auc_memories"] <= 1
+    assert 0 <= meta["metrics"][0]["auc_memories"] <= 1
     assert set(meta["calibration"]) == {"scale", "bias"}
     assert 0 <= AnswerJudge(str(tmp_path / "made")).chances("What floats?", ["Boats."])[0] <= 1

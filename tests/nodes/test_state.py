@@ -1,7 +1,6 @@
 """The learned state: what it reads, constant size, and what a wrong checkpoint says."""
 
 import json
-import random
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.reading import inputs_of
 from stategate.envs.webshop.view import WebShopActions
 from stategate.graph import build_graph, load_config
+from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.conformance import check_updater
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv
@@ -21,7 +21,7 @@ from stategate.nodes.update_state.state_models import INPUT_TYPES, StateModel
 from stategate.stores.assets.weights import save_weights
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
-from stategate.trainers.episodes import Readers, Walk, make_resources
+from stategate.trainers.episodes import Walk
 from tests.kit import rule_moves
 
 
@@ -51,8 +51,7 @@ def test_the_state_has_constant_size_and_reads_in_order(checkpoint):
     check_updater(Gru(checkpoint=checkpoint), resources)
     updater = Gru(checkpoint=checkpoint).build(resources)
     shop = WebShop.load("sample")
-    readers = Readers({"full": 1}, make_resources(WebShopEnv()))
-    walk = Walk(readers, readers.draw(random.Random(0)), shop, {"goal": 5})
+    walk = Walk(resources, shop, {"goal": 5}, Full())
     for move in rule_moves(5):
         walk.take(move)
     events = walk.trajectory("e", {}, {}).events

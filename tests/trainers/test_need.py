@@ -45,13 +45,13 @@ def test_the_scorer_that_ships_reads_on_from_its_state_within_its_time() -> None
 
 def test_training_gives_the_scores_that_numpy_reads(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from stategate.trainers.need import fit, labelled, scored
+    from stategate.trainers.need import Example, fit, labelled, scored
     from stategate.trainers.settings import NeedSettings
 
     thread = labelled("t", THREAD)
     assert thread is not None
     settings = NeedSettings(run=str(tmp_path), checkpoint=str(tmp_path / "need"), epochs=2)
-    network = fit([(thread, 1.0)], [(thread, 1.0)], settings)
+    network = fit([Example("made-up", "orders", "t", THREAD, thread)], settings)
     arrays = {name: w.detach().numpy() for name, w in network.arrays((1.0, 0.0)).items()}
     scorer = NeedScorer(arrays, {})
     state = scorer.update(scorer.initial(), THREAD[:3])

@@ -19,13 +19,13 @@ from stategate.stores.files import write_lines
 from stategate.stores.traces import Event, Trajectory, read_trajectories
 from stategate.trainers import retriever, state
 from stategate.trainers.collect import collect
-from stategate.trainers.episodes import split_by_group
 from stategate.trainers.settings import (
     RetrieverSettings,
     StateSettings,
     TrajectorySettings,
     read_settings,
 )
+from stategate.trainers.state import split_by_group
 
 
 @pytest.fixture(scope="module")

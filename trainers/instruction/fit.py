@@ -32,7 +32,6 @@ from stategate.language.instruction.goals import (
 )
 from stategate.language.instruction.parsed import parse
 from stategate.language.instruction.weights import buckets, install
-from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.weights import load_arrays
 from stategate.stores.progress import Progress
 from stategate.trainers.instruction.marked import unmarked
@@ -45,8 +44,8 @@ from stategate.trainers.instruction.shop import (
     choice_examples,
     subject_examples,
 )
-from stategate.trainers.settings import InstructionSettings, open_run, save_checkpoint
-from stategate.trainers.trainer import Figures, Trainer, shuffled
+from stategate.trainers.settings import InstructionSettings
+from stategate.trainers.trainer import Figures, Trainer, TrainingRun, file_hashes, shuffled
 
 _GOAL_BUCKETS = 8192
 _DROPPED = 0.12  # share of hashed features that are hidden in training
@@ -294,10 +293,8 @@ class Reader:
 
 def train(settings: InstructionSettings) -> dict[str, Any]:
     """Train all parts, each read by the earlier ones; write the checkpoint and a summary."""
-    torch.manual_seed(settings.seed)
     people = Path(settings.people)
-    facts: dict[str, Any] = {"data": {"people": sha256(people), "name": people.name}}
-    run = open_run(settings, facts)
+    run = TrainingRun(settings, file_hashes(people))
     reader, shop = Reader(settings), ShopData.of(settings)
     _fit_rooms(reader, people)
     reader.install()
@@ -311,10 +308,9 @@ def train(settings: InstructionSettings) -> dict[str, Any]:
     subjects: Sides[SubjectExample] = _examples(partial(subject_examples, shop.world), shops)
     part = SubjectNetwork(len(subjects[0][0].row))
     reader.fit(part, "subjects", subjects, _LAYERED_RATE)
-    facts |= {"metrics": reader.figures, "held_out": list(settings.held_out)}
-    facts |= {"families": shop.families}
-    save_checkpoint(settings, "instruction", reader.columns, reader.arrays, half=False, **facts)
-    return run.summarise([{"agent": "held out", "n": len(shops[1]), **reader.figures}], [])
+    table = [{"agent": "held out", "n": len(shops[1]), **reader.figures}]
+    facts = {"families": shop.families}
+    return run.finish("instruction", reader.columns, reader.arrays, table, facts, half=False)
 
 
 def _fit_rooms(reader: Reader, people: Path) -> None:

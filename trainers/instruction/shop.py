@@ -139,7 +139,7 @@ class ShopData:
     @classmethod
     def of(cls, settings: ReaderSettings) -> "ShopData":
         """Read the shop of the settings."""
-        plan = practice(load_shop(settings.shop, "rich"), settings.seed)
+        plan = practice(load_shop(settings.shop), settings.seed)
         goals = plan.world.goals
         left_out = (*settings.held_out, *settings.tests)
         return cls(

@@ -22,14 +22,13 @@ from torch.nn.functional import cross_entropy
 
 from stategate.language.amounts import tokens
 from stategate.language.instruction.tagger import TAGS, token_places
-from stategate.stores.assets.downloads import sha256
 from stategate.trainers.adapter import WIDTH, AdaptedModel
 from stategate.trainers.instruction.marked import unmarked
 from stategate.trainers.instruction.rooms import Recombined, goals_of_games, read_people
 from stategate.trainers.instruction.shop import ShopData
 from stategate.trainers.instruction.written import WRITTEN, held_requests, written_texts
-from stategate.trainers.settings import TaggerSettings, open_run
-from stategate.trainers.trainer import Figures
+from stategate.trainers.settings import TaggerSettings
+from stategate.trainers.trainer import Figures, TrainingRun, file_hashes
 
 _PIECES = 128  # word pieces of a text that are read
 _NUMBERS = 6.0  # how much a number's tag counts beside a word's: its direction is hardest to read
@@ -117,10 +116,8 @@ def measured(model: TagModel, held: Mapping[str, Sequence[TaggedText]]) -> Figur
 
 def train(settings: TaggerSettings) -> dict[str, Any]:
     """Train, write the checkpoint; return the summary."""
-    torch.manual_seed(settings.seed)
     people = Path(settings.people)
-    data = {"people": sha256(people), "written": sha256(WRITTEN)}
-    run = open_run(settings, {"data": data})
+    run = TrainingRun(settings, file_hashes(people, WRITTEN))
     shop, model = ShopData.of(settings), TagModel(settings.rank)
     unseen = goals_of_games(Path(settings.games), "valid_unseen")
     rooms = Recombined(read_people(people, "train", unseen))
@@ -136,9 +133,10 @@ def train(settings: TaggerSettings) -> dict[str, Any]:
     epochs = model.fit(settings, texts, lambda: measured(model, heldout))
     every = [text for texts in heldout.values() for text in texts]
     figures = {**measured(model, heldout), "scale": model.calibrate(every)}
-    facts = {"metrics": figures, "families": shop.families, "data": data, "epochs": epochs}
-    model.save("tagger", settings, {"tags": list(TAGS)}, **facts)
-    return run.summarise([{"agent": "held out", "n": len(every), **figures}], [])
+    table = [{"agent": "held out", "n": len(every), **figures}]
+    architecture = {"tags": list(TAGS), **model.architecture}
+    facts = {"families": shop.families, "epochs": epochs}
+    return run.finish("tagger", architecture, model.arrays(), table, facts)
 
 
 def _texts(settings: TaggerSettings, shop: ShopData, rooms: Recombined, seed: int) -> Iterator[str]:
