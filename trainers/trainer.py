@@ -1,20 +1,21 @@
 """One trainer for all checkpoints: data, model, loss, metric.
 
-The run directory holds ``last.pt`` (the last and the best weights, optimiser and history in one file,
-so that a kill leaves an epoch done or not done) and ``history.json`` (a row an epoch). Each epoch draws
-from its own seed, so a run that was stopped and resumed ends in the same weights as one that was not.
+The run directory holds ``last.safetensors`` (the last and the best weights, optimiser and history in
+one file, so that a kill leaves an epoch done or not done) and ``history.json`` (a row an epoch). Each
+epoch draws from its own seed, so a run that was stopped and resumed ends in the same weights as one
+that was not.
 """
 
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 from scipy.optimize import minimize
 from torch import Generator, Tensor, nn
 from torch.optim import Optimizer
@@ -22,8 +23,8 @@ from torch.optim import Optimizer
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.weights import save_weights
-from stategate.stores.errors import UserError
-from stategate.stores.files import write_bytes, write_json
+from stategate.stores.errors import UserError, describe_error
+from stategate.stores.files import parse_json, write_bytes, write_json
 from stategate.stores.progress import Progress
 from stategate.stores.runs import RunDirectory, mean, provenance, public_config, public_path
 from stategate.trainers.settings import Settings
@@ -37,6 +38,7 @@ Figures = Mapping[str, float]
 #: Weights by name.
 Weights = dict[str, Tensor]
 _AT_ONCE = 64
+_LAST = "last.safetensors"
 
 
 def shuffled(
@@ -129,35 +131,41 @@ class Trainer(Generic[B]):
 
 
 def _weights(model: nn.Module) -> Weights:
-    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+    return {name: t.detach().contiguous().clone() for name, t in model.state_dict().items()}
 
 
 def _keep(
     model: nn.Module, best: Weights, optimizer: Optimizer, folder: Path, history: History
 ) -> None:
-    file = BytesIO()
-    state = {"model": model.state_dict(), "best": best, "optimizer": optimizer.state_dict()}
-    torch.save({**state, "history": json.dumps(history)}, file)
-    write_bytes(folder / "last.pt", file.getvalue())
+    parts = {"model": _weights(model), "best": best}
+    parts |= {str(i): own for i, own in optimizer.state_dict()["state"].items()}
+    tensors = {f"{part}/{name}": t for part, own in parts.items() for name, t in own.items()}
+    write_bytes(folder / _LAST, save(tensors, {"history": json.dumps(history)}))
     write_json(folder / "history.json", history, indent=1)
 
 
 def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> tuple[History, Weights]:
     """Load what a stopped run left, if its weights fit; return its history ([] if none) and best."""
-    last = folder / "last.pt"
+    last = folder / _LAST
     if not last.exists():
         return [], {}
+    parts: dict[str, Weights] = {}
     try:
-        state = torch.load(last, weights_only=True)
-        history, best = json.loads(state["history"]), state["best"]
-    except (UnpicklingError, RuntimeError, EOFError, OSError, LookupError, ValueError) as error:
+        with safe_open(last, "pt") as file:
+            history: History = parse_json((file.metadata() or {})["history"])
+            for key in file.keys():  # noqa: SIM118 - no mapping
+                part, _, name = key.partition("/")
+                parts.setdefault(part, {})[name] = file.get_tensor(key)
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise UserError(
-            f"'{last}' is damaged ({type(error).__name__}): "
+            f"'{last}' is damaged ({describe_error(error)}): "
             "remove the folder, the training begins anew"
         ) from None
+    weights, best = parts.pop("model", {}), parts.pop("best", {})
+    moments = {int(number): own for number, own in parts.items()}
     try:
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
+        model.load_state_dict(weights)
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
     except (RuntimeError, ValueError):
         raise UserError(
             f"'{folder}' holds another model's training: name another run, or remove the folder"
