@@ -195,7 +195,7 @@ def _facts(page: Page) -> list[StateInput]:
     if ((values > VALUED) & (cover < VALUED)).any():
         rows.append(StateInput("FACT", "an asked value is not offered", 0.0))
     price = dollars(page.labels[page.price_at])
-    if price is not None and parsed.limit is not None and parsed.limit.excludes(price):
+    if parsed.excludes(price):
         rows.append(StateInput("FACT", "the price is beyond the limit", 0.25))
     return rows[:_MAX_FACTS]
 

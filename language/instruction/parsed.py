@@ -4,14 +4,16 @@
 50.0
 """
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stategate.language.amounts import Token, tokens
-from stategate.language.instruction.tagger import TAGS, runs, tag
+from stategate.language.instruction.tagger import TAGS, tag
 from stategate.language.instruction.weights import Floats
 
 #: What a word is worth to a page: a place is a value to choose; what is excluded is not looked for.
@@ -34,12 +36,6 @@ class Limit:
     start: int
     end: int
     probability: float = 1.0
-
-    def excludes(self, amount: float) -> bool:
-        """Say whether ``amount`` is ruled out."""
-        return (self.high is not None and amount > self.high) or (
-            self.low is not None and amount < self.low
-        )
 
 
 @dataclass(frozen=True)
@@ -74,12 +70,17 @@ class ParsedInstruction:
         return tuple(i for i, token in enumerate(self.tokens) if token.value is not None)
 
     @cached_property
+    def silent(self) -> NDArray[np.bool_]:
+        """Whether each token is a function word or of the limit."""
+        words = enumerate(self.tokens)
+        return np.array([token.is_small or i in self.in_limit for i, token in words], dtype=bool)
+
+    @cached_property
     def roles(self) -> Floats:
         """(tokens, ROLES): how probable each role is; function words and limits are talk."""
         by = {name: self.tags[:, i] for name, i in _TAG.items()}
         content_roles = np.stack([by["thing"], by["property"], by["value"] + by["place"]], axis=1)
-        silent = [token.is_small or i in self.in_limit for i, token in enumerate(self.tokens)]
-        content_roles = np.where(np.array(silent, dtype=bool)[:, None], 0.0, content_roles)
+        content_roles = np.where(self.silent[:, None], 0.0, content_roles)
         talk = 1 - content_roles.sum(axis=1, keepdims=True)
         return np.concatenate([content_roles, talk], axis=1).astype(np.float32)
 
@@ -88,6 +89,13 @@ class ParsedInstruction:
         """How much (0 to 1) each token belongs to what is asked."""
         return tuple((1 - self.roles[:, -1]).tolist())
 
+    def excludes(self, amount: float | None) -> bool:
+        """Say whether ``amount`` is outside the limit."""
+        if self.limit is None or amount is None:
+            return False
+        low, high = self.limit.low, self.limit.high
+        return (high is not None and amount > high) or (low is not None and amount < low)
+
     @cached_property
     def excluded(self) -> Floats:
         """How probable it is that each token is of something that is not wanted."""
@@ -95,17 +103,17 @@ class ParsedInstruction:
 
     def span_of(self, name: str) -> tuple[int, int] | None:
         """Return where the first stretch of a tag is, without function words at its ends."""
-        best = [int(i) for i in self.tags.argmax(axis=1)] if len(self.tags) else []
-        for run in runs(best, frozenset((_TAG[name],)), self.joints):
+        for run in self.runs(self.tags, (_TAG[name],)):
             content = [self.tokens[i] for i in run if not self.tokens[i].is_small]
             if content:
                 return content[0].start, content[-1].end
         return None
 
-    @property
-    def joints(self) -> list[bool]:
-        """Whether each token is in one clause with the one before."""
-        return [i > 0 and one == self.clause[i - 1] for i, one in enumerate(self.clause)]
+    def runs(self, chances: Floats, columns: Collection[int]) -> list[tuple[int, ...]]:
+        """Return the runs of a clause's tokens with the same likeliest column, one of ``columns``."""
+        best = chances.argmax(axis=1)
+        groups = itertools.groupby(range(len(best)), key=lambda i: (best[i], self.clause[i]))
+        return [tuple(run) for (column, _), run in groups if column in columns]
 
 
 @lru_cache(maxsize=4096)
@@ -197,5 +205,4 @@ def _amount(words: Sequence[Token], place: int) -> float:
 @lru_cache(maxsize=4096)
 def phrases(parsed: ParsedInstruction, roles: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     """Return the runs of words that most likely are of ``roles``, as places of tokens."""
-    best = [int(i) for i in parsed.roles.argmax(axis=1)] if len(parsed.roles) else []
-    return tuple(runs(best, frozenset(ROLES.index(role) for role in roles), parsed.joints))
+    return tuple(parsed.runs(parsed.roles, [ROLES.index(role) for role in roles]))

@@ -5,7 +5,6 @@ A low-rank adapter on the sentence model (LoRA, Hu et al. 2021) reads each word 
 sentences for several worlds (``stategate train tagger``).
 """
 
-import itertools
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -64,13 +63,3 @@ def _tagged_part(text: str, words: Sequence[Token]) -> Floats:
     own = (places == np.arange(len(words))[:, None]).astype(np.float32)
     mean = own @ states / np.maximum(own.sum(axis=1, keepdims=True), 1)
     return softmax(mean @ weight.T + bias)
-
-
-def runs(best: list[int], classes: frozenset[int], joints: list[bool]) -> list[tuple[int, ...]]:
-    """Return the runs of neighbouring tokens that share one best tag, which is of ``classes``."""
-    groups: list[tuple[int, ...]] = []
-    cuts = [0, *(i for i in range(1, len(best)) if best[i] != best[i - 1] or not joints[i])]
-    for start, end in itertools.pairwise([*cuts, len(best)]):
-        if start < end and best[start] in classes:
-            groups.append(tuple(range(start, end)))
-    return groups

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from stategate.language.amounts import tokens
-from stategate.language.instruction.aligned import subject_features
+from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.language.instruction.choices import choice_features
 from stategate.language.instruction.goals import (
     KINDS,
@@ -30,7 +30,6 @@ from stategate.language.instruction.goals import (
     read_goal,
     sentence_features,
 )
-from stategate.language.instruction.parsed import parse
 from stategate.language.instruction.weights import buckets, install
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.weights import load_arrays
@@ -359,4 +358,4 @@ def _describe(columns: dict[str, list[str]]) -> None:
     text = "a red mug"
     rows, none, _ = next(choice_features(text, (("color", ("red", "blue")),), "mug"))
     columns |= {"value": list(rows[0]), "none": list(none)}
-    columns["subject"] = list(subject_features(parse(text), (), "mug"))
+    columns["subject"] = list(AlignedInstruction.of(text, (), "mug").subject_features())

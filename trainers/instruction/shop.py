@@ -10,15 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import Product
 from stategate.envs.webshop.reward import score
 from stategate.envs.webshop.wordings import SPLITS, TEMPLATE, names_of, reword
-from stategate.language.instruction.aligned import subject_features
-from stategate.language.instruction.choices import choice_features, columns, score_choices
-from stategate.language.instruction.parsed import parse
+from stategate.language.instruction.aligned import AlignedInstruction
+from stategate.language.instruction.choices import choice_features, columns
 from stategate.language.instruction.weights import Floats
 from stategate.trainers.instruction.recombined import recombined, short_texts
 from stategate.trainers.settings import ReaderSettings
@@ -111,13 +108,11 @@ def subject_examples(shop: WebShop, instance: Instance) -> Iterator[SubjectExamp
     """Yield an instance's pages; one is met if buying it rightly has the reward 1."""
     goal = instance.goal
     options = {str(k): str(v) for k, v in goal["goal_options"].items()}
-    parsed = parse(goal["instruction_text"])
     for product in instance.pages:
         chosen = {k: v for k, v in options.items() if v in product.options.get(k, ())}
         reward = score(product, goal, shop.prices[product.asin], chosen)[0]
-        scores = score_choices(parsed.text, _choices(product), product.name)
-        row = columns("subject", [subject_features(parsed, scores, product.name)])[0]
-        yield SubjectExample(np.asarray(row), reward == 1.0)
+        page = AlignedInstruction.of(goal["instruction_text"], _choices(product), product.name)
+        yield SubjectExample(columns("subject", [page.subject_features()])[0], reward == 1.0)
 
 
 def _choices(product: Product) -> tuple[tuple[str, tuple[str, ...]], ...]:
