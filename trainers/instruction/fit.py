@@ -171,25 +171,18 @@ class NameNetwork(Part[NameExample]):
         return {f"name/{self.slot}": self.linear.weight[0]}
 
 
-class Layered(nn.Module):
-    """One hidden layer over named features."""
+def layered(name: str, size: int, out: int) -> nn.Sequential:
+    """Return a network of one hidden layer over the named features of a part."""
+    return nn.Sequential(nn.Linear(size, _HIDDEN[name]), nn.Tanh(), nn.Linear(_HIDDEN[name], out))
 
-    def __init__(self, name: str, size: int, out: int) -> None:
-        super().__init__()
-        self.name = name
-        self.first, self.second = nn.Linear(size, _HIDDEN[name]), nn.Linear(_HIDDEN[name], out)
 
-    def forward(self, rows: Tensor) -> Tensor:
-        """Return (rows, out)."""
-        logits: Tensor = self.second(torch.tanh(self.first(rows)))
-        return logits
-
-    def arrays(self) -> dict[str, Tensor]:
-        """Return the weights as they are read."""
-        arrays = {}
-        for i, layer in (1, self.first), (2, self.second):
-            arrays[f"{self.name}/w{i}"], arrays[f"{self.name}/b{i}"] = layer.weight.T, layer.bias
-        return arrays
+def layered_arrays(name: str, layers: nn.Sequential) -> dict[str, Tensor]:
+    """Return the weights as ``language.instruction.choices.layered`` reads them."""
+    arrays, weights = {}, layers.state_dict()
+    for number, layer in (1, 0), (2, 2):
+        arrays[f"{name}/w{number}"] = weights[f"{layer}.weight"].T
+        arrays[f"{name}/b{number}"] = weights[f"{layer}.bias"]
+    return arrays
 
 
 class ChoiceNetwork(Part[ChoiceExample]):
@@ -197,7 +190,7 @@ class ChoiceNetwork(Part[ChoiceExample]):
 
     def __init__(self, value: int, none: int) -> None:
         super().__init__()
-        self.value, self.none = Layered("value", value, 2), nn.Linear(none, 1)
+        self.value, self.none = layered("value", value, 2), nn.Linear(none, 1)
 
     def forward(self, one: ChoiceExample) -> tuple[Tensor, Tensor]:
         """Return the logits of being asked (none last), and of being excluded."""
@@ -223,7 +216,8 @@ class ChoiceNetwork(Part[ChoiceExample]):
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the weights as ``language.instruction.choices`` reads them."""
-        return {**self.value.arrays(), "none/w1": self.none.weight.T, "none/b1": self.none.bias}
+        none = {"none/w1": self.none.weight.T, "none/b1": self.none.bias}
+        return {**layered_arrays("value", self.value), **none}
 
 
 class SubjectNetwork(Part[SubjectExample]):
@@ -231,12 +225,12 @@ class SubjectNetwork(Part[SubjectExample]):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.layers = Layered("subject", size, 1)
+        self.layers = layered("subject", size, 1)
 
     def forward(self, examples: Sequence[SubjectExample]) -> tuple[Tensor, Tensor]:
         """Return the logit of each product, and whether it is the thing."""
-        logits = self.layers(torch.from_numpy(np.stack([one.row for one in examples])))[:, 0]
-        return logits, torch.tensor([float(one.is_met) for one in examples])
+        logits = self.layers(torch.from_numpy(np.stack([row for row, _ in examples])))[:, 0]
+        return logits, torch.tensor([float(is_met) for _, is_met in examples])
 
     def loss(self, batch: Sequence[SubjectExample]) -> Tensor:
         """Return the cross-entropy."""
@@ -249,7 +243,7 @@ class SubjectNetwork(Part[SubjectExample]):
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the weights as ``language.instruction.aligned`` reads them."""
-        return self.layers.arrays()
+        return layered_arrays("subject", self.layers)
 
 
 # Training
@@ -308,7 +302,7 @@ def train(settings: InstructionSettings) -> dict[str, Any]:
     reader.fit(network, "choices", choices, _LAYERED_RATE)
     reader.install()
     subjects: Sides[SubjectExample] = _examples(partial(subject_examples, shop.world), shops)
-    part = SubjectNetwork(len(subjects[0][0].row))
+    part = SubjectNetwork(len(subjects[0][0][0]))
     reader.fit(part, "subjects", subjects, _LAYERED_RATE)
     facts |= {"metrics": reader.figures, "held_out": list(settings.held_out)}
     facts |= {"families": shop.families}
