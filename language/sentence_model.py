@@ -65,16 +65,6 @@ class SentenceModel:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         return InferenceSession(file, options, providers=["CPUExecutionProvider"]), values
 
-    @classmethod
-    def load(cls, folder: Path) -> "SentenceModel":
-        """Read the model in ``folder`` (``tokenizer.json``, ``model.safetensors``)."""
-        from tokenizers import Tokenizer
-
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        tokenizer.enable_truncation(_TOKENS)
-        tokenizer.no_padding()
-        return cls(_mapped(folder / "model.safetensors"), tokenizer)
-
     def adapted(self, adapter: Mapping[str, Floats]) -> "SentenceModel":
         """Return the model with a low-rank adapter added: ``LAYER/up`` @ ``LAYER/down`` to a layer."""
         return SentenceModel(self._weights, self._tokenizer, adapter)
@@ -143,7 +133,13 @@ def _valid(text: str) -> str:
 @cache
 def sentence_model() -> SentenceModel:
     """Return the model, read once; its files are fetched first where they are missing."""
-    return SentenceModel.load(resolve_name(_ASSETS)("minilm"))
+    from tokenizers import Tokenizer
+
+    folder: Path = resolve_name(_ASSETS)("minilm")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_truncation(_TOKENS)
+    tokenizer.no_padding()
+    return SentenceModel(_mapped(folder / "model.safetensors"), tokenizer)
 
 
 @cache

@@ -27,7 +27,7 @@ from stategate.envs.protocols import (
     View,
     listed,
 )
-from stategate.language.instruction.goals import Candidates, read_goal
+from stategate.language.instruction.goals import Candidates, rank_names, read_goal
 from stategate.stores.traces import Event
 
 _DOUBT = 0.1  # probability from which another name is one that may be meant
@@ -169,8 +169,8 @@ def _clauses(instruction: str, goal: Goal) -> tuple[Clause, ...]:
         return Clause(text, *span, role, of, probability=names[0][1], others=others)
 
     clauses = [
-        clause(goal.thing, "thing", "thing", reading.thing()),
-        clause(goal.target, "place", "value", reading.place(), "place"),
+        clause(goal.thing, "thing", "thing", rank_names(reading, "thing")),
+        clause(goal.target, "place", "value", rank_names(reading, "place"), "place"),
     ]
     if property_text := goal.state or ("two" if goal.count > 1 else ""):
         clauses.append(clause(property_text, "kind", "property", reading.kind[:1]))

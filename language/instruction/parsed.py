@@ -38,23 +38,20 @@ class Limit:
     probability: float = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ParsedInstruction:
     """What an instruction says. ``tags`` are the probabilities of ``TAGS`` for each token.
 
-    ``clause`` numbers the stretches between marks that each token is in.
+    ``clause`` numbers the stretches between marks that each token is in; ``in_limit`` are the places
+    of the tokens that say the limit. Equal is only the same object: another reader's is another one.
     """
 
     text: str
     tokens: tuple[Token, ...]
-    tags: Floats = field(hash=False, compare=False, repr=False)
-    clause: tuple[int, ...] = field(hash=False, compare=False, repr=False)
-    limit: Limit | None = field(default=None, hash=False, compare=False)
-    in_limit: frozenset[int] = field(default=frozenset(), hash=False, compare=False)
-
-    def __hash__(self) -> int:
-        """Hash by the text alone."""
-        return hash(self.text)
+    tags: Floats = field(repr=False)
+    clause: tuple[int, ...] = field(repr=False)
+    limit: Limit | None
+    in_limit: frozenset[int]
 
     @cached_property
     def places(self) -> dict[str, tuple[int, ...]]:
@@ -137,21 +134,17 @@ def tags_of(
     The learned tagger still says which words beside an amount make it a limit.
     """
     words = tokens(text)
-    tags = np.full((len(words), len(TAGS)), _RESIDUE, dtype=np.float32)
-    best = [_TAG["talk"]] * len(words)
-    limits = tag(text)[:, _TAG["limit"]] if len(words) else ()
-    for i, chance in enumerate(limits):
-        best[i] = _TAG["limit"] if chance >= _SURE and (low or high) else best[i]
+    best = np.full(len(words), _TAG["talk"])
+    if low or high:
+        best[tag(text)[:, _TAG["limit"]] >= _SURE] = _TAG["limit"]
     for name, texts in quotes.items():
-        for quote in texts:
-            keys = {token.key for token in tokens(quote) if not token.is_small}
-            for i, token in enumerate(words):
-                best[i] = _TAG[name] if token.key in keys else best[i]
+        keys = {token.key for quote in texts for token in tokens(quote) if not token.is_small}
+        best[[i for i, token in enumerate(words) if token.key in keys]] = _TAG[name]
     for name, amount in (("low", low), ("high", high)):
-        for i, token in enumerate(words):
-            best[i] = _TAG[name] if amount is not None and token.value == amount else best[i]
-    for i, place in enumerate(best):
-        tags[i, place] = 1 - _RESIDUE * (len(TAGS) - 1)
+        if amount is not None:
+            best[[i for i, token in enumerate(words) if token.value == amount]] = _TAG[name]
+    tags = np.full((len(words), len(TAGS)), _RESIDUE, dtype=np.float32)
+    tags[np.arange(len(words)), best] = 1 - _RESIDUE * (len(TAGS) - 1)
     return tags
 
 
