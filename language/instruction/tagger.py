@@ -7,7 +7,6 @@ sentences for several worlds (``stategate train tagger``).
 
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from stategate.language.sentence_model import adapted_model
 #: The thing itself, a property of it, a value to choose, the place it goes to, what is not wanted, an
 #: amount's upper and lower end, the words that make it one, and talk.
 TAGS = ("thing", "property", "value", "place", "excluded", "high", "low", "limit", "talk")
-CHECKPOINT = Path(__file__).parents[2] / "checkpoints" / "tagger"
 _AT_ONCE = 100  # words of a long text that are read together
 _READ = 2000  # words that are read; all after them is talk
 
@@ -56,7 +54,7 @@ def _tagged(text: str) -> Floats:
 
 def _tagged_part(text: str, words: Sequence[Token]) -> Floats:
     """Return (words, TAGS) of a stretch of ``text``; a word's state is the mean of its pieces'."""
-    model, weight, bias = adapted_model(CHECKPOINT)
+    model, weight, bias = adapted_model("tagger")
     start = words[0].start
     states, offsets = model.states(text[start : words[-1].end])
     places = np.array(token_places(words, [(a + start, b + start) for a, b in offsets]))
