@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from stategate.trainers.instruction.marked import mark
-from stategate.trainers.instruction.recombined import amount_forms
+from stategate.trainers.instruction.recombined import PARTS
 
 WRITTEN = Path(__file__).with_name("written.txt")
 _PART = re.compile(r"<(\w+)>(.*?)</\1>")
@@ -57,12 +57,12 @@ def written_texts(count: int, seed: int) -> Iterator[str]:
     for tag, text in (part for request in requests for part in request):
         if tag != "said" or _has_end(text):
             pools.setdefault(tag, []).append(text)
-    pools["said"] += [_filled(form) for form in amount_forms("limits")]
+    pools["said"] += map(_filled, PARTS["limits"])
     rng = random.Random(f"written {seed}")
     for _ in range(count):
         text = _exchanged(rng.choice(requests), pools, rng)
         if rng.random() < _OTHER_NUMBER:
-            other = rng.choice(amount_forms("others")).format(n=rng.randint(1, 400))
+            other = rng.choice(PARTS["others"]).format(n=rng.randint(1, 400))
             text = rng.choice((f"{other}. {text}", f"{text}. {other}", f"{text}, {other}"))
         yield _DIGITS.sub(partial(_redrawn, rng), text)
 
