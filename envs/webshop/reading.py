@@ -222,7 +222,7 @@ def requested_parts(
         if max(chances[p] for p in places[i]) > _VALUE:
             return False
         return any(
-            abs(p - q) <= _BESIDE and not _STOP.search(_between(parsed, p, q))
+            abs(p - q) <= _BESIDE and not _STOP.search(parsed.between(p, q))
             for later in places[i + 1 :]
             for q in later
             for p in places[i]
@@ -233,11 +233,6 @@ def requested_parts(
         for i, (one, own) in enumerate(zip(likely, places, strict=True))
         if not any(own < p for p in places) and not is_name(i)
     )
-
-
-def _between(parsed: ParsedInstruction, one: int, other: int) -> str:
-    first, last = sorted((one, other))
-    return parsed.text[parsed.tokens[first].end : parsed.tokens[last].start]
 
 
 def _agreement(page: Page) -> float:

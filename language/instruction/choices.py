@@ -216,12 +216,12 @@ def _roles(parsed: ParsedInstruction, span: Span) -> dict[str, float]:
 
 def _is_glued(parsed: ParsedInstruction, places: frozenset[int]) -> bool:
     """Say whether a stretch is part of a longer name: "black" of "a4-black", "men" of "men's"."""
-    words = parsed.tokens
-
-    def joins(i: int) -> bool:
-        return 0 < i < len(words) and parsed.text[words[i - 1].end : words[i].start] in _JOINTS
-
-    return any(joins(max(p, q)) for p in places for q in (p - 1, p + 1) if q not in places)
+    return any(
+        0 <= q < len(parsed.tokens) and parsed.between(p, q) in _JOINTS
+        for p in places
+        for q in (p - 1, p + 1)
+        if q not in places
+    )
 
 
 def _excluded(parsed: ParsedInstruction, span: Span) -> float:
@@ -267,21 +267,14 @@ def gap_sizes(
     first, last = min(places), max(places)
 
     def is_open(i: int) -> bool:
-        token = parsed.tokens[i]
-        return not (token.is_small or i in places or i in parsed.in_limit or token.key in names)
+        return not (parsed.silent[i] or i in places or parsed.tokens[i].key in names)
 
     gap = sum(is_open(i) for i in range(first, last))
     adjacent = 0
-    for i, step in ((first - 1, -1), (last + 1, 1)):
-        edge = first if step < 0 else last
+    for i, edge in ((first - 1, first), (last + 1, last)):
         if 0 <= i < len(parsed.tokens) and parsed.clause[i] == parsed.clause[edge]:
-            between = parsed.text[
-                min(parsed.tokens[i].end, parsed.tokens[edge].end) : max(
-                    parsed.tokens[i].start, parsed.tokens[edge].start
-                )
-            ]
-            token = parsed.tokens[i]
-            adjacent += is_open(i) and token.key not in title and "," not in between
+            is_named = parsed.tokens[i].key in title or "," in parsed.between(i, edge)
+            adjacent += is_open(i) and not is_named
     return min(gap, 3) / 3, adjacent / 2
 
 

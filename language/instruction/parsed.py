@@ -86,6 +86,11 @@ class ParsedInstruction:
         """How much (0 to 1) each token belongs to what is asked."""
         return tuple((1 - self.roles[:, -1]).tolist())
 
+    def between(self, one: int, other: int) -> str:
+        """Return the text between two tokens."""
+        first, last = sorted((one, other))
+        return self.text[self.tokens[first].end : self.tokens[last].start]
+
     def excludes(self, amount: float | None) -> bool:
         """Say whether ``amount`` is outside the limit."""
         if self.limit is None or amount is None:
