@@ -112,19 +112,44 @@ class _Compared:
         self.weigh = {k: math.log((n + 1) / (count + 0.5)) + 0.1 for k, count in holders.items()}
         self.name_keys = {token.key for token in content(name)}
         self.name_at = [i for key in self.name_keys for i in parsed.places.get(key, ())]
-        self.cover = [
-            _coverage(keys, span, self.weigh)
-            for keys, span in zip(self.value_tokens, self.spans, strict=True)
-        ]
+        self.cover = [self._coverage(i) for i in range(n)]
         self.whole_sets = [frozenset(s.places) if s.is_whole else frozenset() for s in self.spans]
         self.strength = [
             c * (1 + 0.3 * len(s.places)) for c, s in zip(self.cover, self.spans, strict=True)
         ]
-        self.excluded = [_excluded(parsed, span) for span in self.spans]
+        self.excluded = [
+            float(parsed.excluded[list(s.places)].mean()) if s.places else 0.0 for s in self.spans
+        ]
         self.first_end = min((max(whole) for whole in self.whole_sets if whole), default=0)
         self.last_start = max((min(whole) for whole in self.whole_sets if whole), default=0)
-        self.meant = _meant(parsed, self.value_tokens, self.spans, title)
+        self.meant = self._meant()
         self.roles = [_roles(parsed, span) for span in self.spans]
+
+    def _coverage(self, i: int) -> float:
+        """Return the share of the words of the ``i``-th value that the instruction says."""
+        weights = [self.weigh[token.key] for token in self.value_tokens[i]]
+        matched = sum(w * q for w, q in zip(weights, self.spans[i].quality, strict=True))
+        return matched / sum(weights) if weights else 0.0
+
+    def _meant(self) -> list[float]:
+        """Return how far (0 to 1) the instruction says or means the words of each value."""
+        covered_places = frozenset().union(*self.whole_sets)
+        open_ = {
+            token.key
+            for i, token in enumerate(self.parsed.tokens)
+            if not (self.parsed.silent[i] or token.value is not None or i in covered_places)
+            and token.key not in self.title
+        }
+        scores = []
+        for keys, span in zip(self.value_tokens, self.spans, strict=True):
+            parts = [
+                quality
+                if quality >= _ENOUGH or key.value is not None
+                else max((likeness(key.key, other) for other in open_), default=0.0)
+                for key, quality in zip(keys, span.quality, strict=True)
+            ]
+            scores.append(sum(parts) / len(parts) if parts else 0.0)
+        return scores
 
     def row(self, i: int, claimed: frozenset[int]) -> dict[str, float]:
         """Return the features of the ``i``-th value.
@@ -224,37 +249,6 @@ def _is_glued(parsed: ParsedInstruction, places: frozenset[int]) -> bool:
     )
 
 
-def _excluded(parsed: ParsedInstruction, span: Span) -> float:
-    """Return P(the words of ``span`` are excluded by the instruction)."""
-    return float(parsed.excluded[list(span.places)].mean()) if span.places else 0.0
-
-
-def _meant(
-    parsed: ParsedInstruction,
-    value_tokens: Sequence[Sequence[Token]],
-    spans: Sequence[Span],
-    title: frozenset[str],
-) -> list[float]:
-    """Return how far (0 to 1) the instruction says or means the words of each value."""
-    covered_places = {p for span in spans if span.is_whole for p in span.places}
-    open_ = {
-        token.key
-        for i, token in enumerate(parsed.tokens)
-        if not (parsed.silent[i] or token.value is not None or i in covered_places)
-        and token.key not in title
-    }
-    scores = []
-    for keys, span in zip(value_tokens, spans, strict=True):
-        parts = [
-            quality
-            if quality >= _ENOUGH or key.value is not None
-            else max((likeness(key.key, other) for other in open_), default=0.0)
-            for key, quality in zip(keys, span.quality, strict=True)
-        ]
-        scores.append(sum(parts) / len(parts) if parts else 0.0)
-    return scores
-
-
 def gap_sizes(
     parsed: ParsedInstruction, places: frozenset[int], title: frozenset[str], names: set[str]
 ) -> tuple[float, float]:
@@ -276,12 +270,6 @@ def gap_sizes(
             is_named = parsed.tokens[i].key in title or "," in parsed.between(i, edge)
             adjacent += is_open(i) and not is_named
     return min(gap, 3) / 3, adjacent / 2
-
-
-def _coverage(keys: Sequence[Token], span: Span, weigh: Mapping[str, float]) -> float:
-    total = sum(weigh[t.key] for t in keys)
-    matched = sum(weigh[t.key] * q for t, q in zip(keys, span.quality, strict=True))
-    return matched / total if total else 0.0
 
 
 @lru_cache(maxsize=65536)
