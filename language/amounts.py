@@ -8,7 +8,7 @@ import math
 import re
 import tomllib
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 from stategate.language.words import CARDINALS, stem
@@ -42,13 +42,10 @@ _PRICE = re.compile(_DIGITS_RUN)
 _MARKS = {"’": "'", "“": '"', "”": '"', "″": '"', "×": "x"}
 _DIGITS = frozenset("0123456789")
 _CLOSE = 0.015  # relative difference of amounts that are the same in other units
-
-
-@cache
-def _closed_classes() -> tuple[frozenset[str], dict[str, tuple[str, float]]]:
-    lists = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-    units = {unit: (kind, float(size)) for unit, (kind, size) in lists["units"].items()}
-    return frozenset(lists["small"]), units
+_LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_SMALL = frozenset(_LISTS["small"])
+#: The dimension of each unit, and how many of the dimension's base unit it is.
+_UNIT_SIZES = {unit: (kind, float(size)) for unit, (kind, size) in _LISTS["units"].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +73,7 @@ class Token:
         """
         if self.is_glued and self.word.isalpha():
             return False
-        small, _ = _closed_classes()
-        return self.word in small or (self.value is None and not self.word.isalnum())
+        return self.word in _SMALL or (self.value is None and not self.word.isalnum())
 
 
 @lru_cache(maxsize=65536)
@@ -172,7 +168,6 @@ def _spelled(words: str) -> float:
 
 def _with_units(raw: list[Token], plain: str) -> tuple[Token, ...]:
     """Give numbers their units; what only tells those is no token any more."""
-    _, units = _closed_classes()
     out: list[Token] = []
     unit_index = -1  # the unit behind the last number
     for i, token in enumerate(raw):
@@ -187,7 +182,7 @@ def _with_units(raw: list[Token], plain: str) -> tuple[Token, ...]:
         if i + 1 < len(raw) and _is_unit(raw[i + 1], token, plain):
             unit_index, end = i + 1, raw[i + 1].end
             unit = {'"': "inch", "'": "feet"}.get(raw[unit_index].word, raw[unit_index].word)
-        kind, size = units.get(unit, ("", 0.0))
+        kind, size = _UNIT_SIZES.get(unit, ("", 0.0))
         if not unit and i > 1 and raw[i - 1].word == "of" and _counts(raw[i - 2]):
             kind, size = "count", 1.0
         out.append(replace(token, end=end, unit=kind, size=token.value * size))
@@ -206,14 +201,14 @@ def _joins_numbers(raw: list[Token], i: int, is_behind_number: bool) -> bool:
 
 def _counts(token: Token) -> bool:
     """Say whether a word counts what comes behind it: "pack of 3"."""
-    return _closed_classes()[1].get(token.word, ("", 0.0))[0] == "count"
+    return _UNIT_SIZES.get(token.word, ("", 0.0))[0] == "count"
 
 
 def _is_unit(following: Token, number: Token, plain: str) -> bool:
     """Say whether the word after a number is its unit; "in" is one only before no other word."""
     if following.word in ('"', "'"):
         return number.word[0] in _DIGITS
-    if following.word not in _closed_classes()[1]:
+    if following.word not in _UNIT_SIZES:
         return False
     gap = plain[number.end : following.start]
     if following.word in ("in", "m", "w", "v", "g", "l"):

@@ -11,17 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from stategate.language.instruction.weights import Floats
 from stategate.language.sentence_model import sentence_model
 
 _REMEMBERED = 8192  # pairs of which the probability is kept in this process
 
 Pair = tuple[str, str]
-
-
-def compared(first: Floats, second: Floats) -> Floats:
-    """Return what the last layer reads of mean states (n, width) and (n, width): (n, 4 width)."""
-    return np.hstack([first, second, 20 * first * second, np.abs(first - second)])
 
 
 class PairReader:
@@ -40,7 +34,9 @@ class PairReader:
         known = self._known if len(self._known) < _REMEMBERED else {}
         new = dict.fromkeys((pair for pair in pairs if pair not in known), 0.0)
         if read := [pair for pair in new if all(text.strip() for text in pair)]:
-            logits = compared(*self._model.pairs(read)) @ self._head + self._bias
+            first, second = self._model.pairs(read)
+            rows = np.hstack([first, second, 20 * first * second, np.abs(first - second)])
+            logits = rows @ self._head + self._bias
             chances = 1 / (1 + np.exp(-(self._scale * logits + self._shift)))
             new |= zip(read, map(float, chances), strict=True)
         known = {**known, **new}

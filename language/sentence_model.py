@@ -65,16 +65,6 @@ class SentenceModel:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         return InferenceSession(file, options, providers=["CPUExecutionProvider"]), values
 
-    @classmethod
-    def load(cls, folder: Path) -> "SentenceModel":
-        """Read the model in ``folder`` (``tokenizer.json``, ``model.safetensors``)."""
-        from tokenizers import Tokenizer
-
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        tokenizer.enable_truncation(_TOKENS)
-        tokenizer.no_padding()
-        return cls(_mapped(folder / "model.safetensors"), tokenizer)
-
     def adapted(self, adapter: Mapping[str, Floats]) -> "SentenceModel":
         """Return the model with a low-rank adapter added: ``LAYER/up`` @ ``LAYER/down`` to a layer."""
         return SentenceModel(self._weights, self._tokenizer, adapter)
@@ -143,11 +133,17 @@ def _valid(text: str) -> str:
 @cache
 def sentence_model() -> SentenceModel:
     """Return the model, read once; its files are fetched first where they are missing."""
-    return SentenceModel.load(resolve_name(_ASSETS)("minilm"))
+    from tokenizers import Tokenizer
+
+    folder: Path = resolve_name(_ASSETS)("minilm")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_truncation(_TOKENS)
+    tokenizer.no_padding()
+    return SentenceModel(_mapped(folder / "model.safetensors"), tokenizer)
 
 
 @cache
-def adapted_model(checkpoint: Path) -> tuple[SentenceModel, Floats, Floats]:
+def adapted_model(checkpoint: str) -> tuple[SentenceModel, Floats, Floats]:
     """Return the model with a checkpoint's adapter, and the weight and bias of its last layer."""
     arrays = {k: v.astype(np.float32) for k, v in load_checkpoint(checkpoint)[0].items()}
     return sentence_model().adapted(arrays), arrays["head/weight"], arrays["head/bias"]

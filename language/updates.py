@@ -7,13 +7,11 @@ A low-rank adapter on the sentence model reads both together (``stategate train 
 
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 from stategate.language.instruction.weights import load_checkpoint
 from stategate.language.pairs import PairReader
 from stategate.language.sentences import clauses
 
-CHECKPOINT = Path(__file__).parents[1] / "checkpoints" / "update"
 #: Probability from which a statement counts as ended: a false end denies what still holds.
 SURE = 0.6
 
@@ -35,4 +33,4 @@ def ends(pairs: Sequence[tuple[str, str]]) -> list[bool]:
 
 @cache
 def _reader() -> PairReader:
-    return PairReader(*load_checkpoint(CHECKPOINT))
+    return PairReader(*load_checkpoint("update"))

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -25,7 +24,6 @@ TOPICS = (
     *("units", "temperature", "length", "name", "language", "lists", "emoji", "tone"),
     *("currency", "clock", "sources", "code", "else"),
 )
-CHECKPOINT = Path(__file__).parents[1] / "checkpoints" / "utterance"
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+")
 _SENTENCES = 40  # of an utterance that are read
 _WORDS = 24  # of content whose effect on the purpose is looked at
@@ -48,7 +46,7 @@ class Utterance:
 @lru_cache(maxsize=4096)
 def _logits(sentence: str) -> Floats:
     """Return the logits of the purposes and of the topics of a wish."""
-    model, weight, bias = adapted_model(CHECKPOINT)
+    model, weight, bias = adapted_model("utterance")
     return np.asarray(model.states(sentence)[0].mean(axis=0) @ weight.T + bias)
 
 

@@ -9,7 +9,9 @@ _LISTS: dict[str, tuple[str, ...]] = {
         Path(__file__).with_name("words.toml").read_text("utf-8")
     ).items()
 }
-FUNCTION_WORDS = frozenset(_LISTS["function_words"])
+FUNCTION_WORDS, SMALL_WORDS, SMALL_TALK = (
+    frozenset(_LISTS[name]) for name in ("function_words", "small_words", "small_talk")
+)
 MONTHS = _LISTS["months"]
 WEEKDAYS = _LISTS["weekdays"]
 CALENDAR = frozenset((*MONTHS, *WEEKDAYS, *_LISTS["feasts"]))
@@ -19,11 +21,6 @@ CARDINALS = {word: value for value, word in enumerate(_LISTS["numbers"], 1)} | {
 }
 #: ``first`` to ``thirty-first``: the days of a month.
 ORDINALS = {word: value for value, word in enumerate(_LISTS["ordinals"], 1)}
-
-
-def word_list(name: str) -> tuple[str, ...]:
-    """Return a list of ``words.toml`` in its order."""
-    return _LISTS[name]
 
 
 def stem(word: str) -> str:

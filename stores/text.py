@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 
-from stategate.language.words import stem, word_list
+from stategate.language.words import SMALL_WORDS, stem
 
 _WORD = re.compile(r"[a-z0-9]+(?:\.[0-9]+)?")
 _BREAKS = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
@@ -29,14 +29,12 @@ _NAMED_SECRET = re.compile(
     r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE
 )
 _LEAST_SECRET = 12
-#: Words that say nothing of what a text is about.
-SMALL = frozenset(word_list("small_words"))
 
 
 @lru_cache(maxsize=16384)
 def words_of(text: str) -> tuple[str, ...]:
     """Return the stems of the words of ``text`` in order, without small words."""
-    return tuple(stem(w) for w in _WORD.findall(text.lower()) if w not in SMALL and w != "s")
+    return tuple(stem(w) for w in _WORD.findall(text.lower()) if w not in SMALL_WORDS and w != "s")
 
 
 def overlap(targets: Sequence[str], text: str) -> float:

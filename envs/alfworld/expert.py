@@ -60,7 +60,8 @@ def possible_goals(
     ``places`` and ``things`` are kinds that the room shows; without any, all trained names compete.
     """
     reading = read_goal(instruction)
-    named, targets = reading.thing(things), reading.place(places)
+    named = rank_names(reading, "thing", things)
+    targets = rank_names(reading, "place", places, is_closed=bool(places))
     lamps = rank_names(reading, "place", things) if reading.may_be("light") else ()
     goals = [
         (_goal(kind, thing, place), chance * p * q)

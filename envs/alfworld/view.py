@@ -27,7 +27,7 @@ from stategate.envs.protocols import (
     View,
     listed,
 )
-from stategate.language.instruction.goals import Candidates, read_goal
+from stategate.language.instruction.goals import Candidates, rank_names, read_goal
 from stategate.stores.traces import Event
 
 _DOUBT = 0.1  # probability from which another name is one that may be meant
@@ -158,8 +158,8 @@ def _clauses(instruction: str, goal: Goal) -> tuple[Clause, ...]:
     reading = read_goal(instruction)
 
     parts: list[tuple[str, str, ClauseRole, Candidates, str]] = [
-        (goal.thing, "thing", "thing", reading.thing(), ""),
-        (goal.target, "place", "value", reading.place(), "place"),
+        (goal.thing, "thing", "thing", rank_names(reading, "thing"), ""),
+        (goal.target, "place", "value", rank_names(reading, "place"), "place"),
     ]
     if property_text := goal.state or ("two" if goal.count > 1 else ""):
         parts.append((property_text, "kind", "property", reading.kind[:1], ""))

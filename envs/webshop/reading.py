@@ -191,7 +191,7 @@ def _facts(page: Page) -> list[StateInput]:
     if ((values > VALUED) & (cover < VALUED)).any():
         rows.append(StateInput("FACT", "an asked value is not offered", 0.0))
     price = dollars(page.labels[page.price_at])
-    if price is not None and parsed.limit is not None and parsed.limit.excludes(price):
+    if parsed.excludes(price):
         rows.append(StateInput("FACT", "the price is beyond the limit", 0.25))
     return rows[:_MAX_FACTS]
 
@@ -218,7 +218,7 @@ def requested_parts(
         if max(chances[p] for p in places[i]) > _VALUE:
             return False
         return any(
-            abs(p - q) <= _BESIDE and not _STOP.search(_between(parsed, p, q))
+            abs(p - q) <= _BESIDE and not _STOP.search(parsed.between(p, q))
             for later in places[i + 1 :]
             for q in later
             for p in places[i]
@@ -229,11 +229,6 @@ def requested_parts(
         for i, (one, own) in enumerate(zip(likely, places, strict=True))
         if not any(own < p for p in places) and not is_name(i)
     )
-
-
-def _between(parsed: ParsedInstruction, one: int, other: int) -> str:
-    first, last = sorted((one, other))
-    return parsed.text[parsed.tokens[first].end : parsed.tokens[last].start]
 
 
 def _agreement(page: Page) -> float:

@@ -16,7 +16,7 @@ from stategate.language.instruction.choices import (
     score_choices,
     sigmoid,
 )
-from stategate.language.instruction.parsed import ROLES, Limit, ParsedInstruction, parse, phrases
+from stategate.language.instruction.parsed import ROLES, ParsedInstruction, parse, phrases
 from stategate.language.instruction.weights import Floats
 
 _THING, _PROPERTY, _VALUE, _TALK = range(len(ROLES))
@@ -45,11 +45,6 @@ class AlignedInstruction:
         scores = score_choices(instruction, tuple(choices), title) if choices else ()
         return cls(parse(instruction), scores, title)
 
-    @property
-    def limit(self) -> Limit | None:
-        """The limit on amounts."""
-        return self.parsed.limit
-
     def weights(self, role: str) -> Floats:
         """Return the weight of each token of the instruction in ``role``.
 
@@ -60,25 +55,17 @@ class AlignedInstruction:
             return np.asarray(chances[:, _THING] + chances[:, _PROPERTY])
         if role == "all":
             sure = 1 - chances[:, _TALK] - 0.5 * chances[:, _VALUE]
-            return np.asarray(np.where(_content(self.parsed), np.maximum(sure, _LEAST), 0.0))
+            return np.asarray(np.where(self.parsed.silent, 0.0, np.maximum(sure, _LEAST)))
         return np.asarray(chances[:, ROLES.index(role)])
 
     def share(self, text: str, role: str = "described") -> float:
         """Return the share (0 to 1) of the words of ``role`` that ``text`` says; 1 without any."""
         return _share(self.parsed, text, role)
 
-    def phrases(self, *roles: str) -> tuple[tuple[int, ...], ...]:
-        """Return the runs of words that most likely are of ``roles``, as places of tokens."""
-        return phrases(self.parsed, roles)
-
     def phrase_shares(self, text: str, *roles: str) -> list[float]:
         """Return for each phrase of ``roles`` the share of its words that ``text`` says."""
         cover = covered(self.parsed, text)
-        return [sum(cover[i] for i in run) / len(run) for run in self.phrases(*roles)]
-
-    def words(self, *roles: str) -> str:
-        """Return the words of ``roles``, as the instruction writes them."""
-        return _words(self.parsed, roles)
+        return [sum(cover[i] for i in run) / len(run) for run in phrases(self.parsed, roles)]
 
     def written(self, *roles: str) -> str:
         """Return what to write where text is wanted: the words of ``roles`` ("" if none).
@@ -87,7 +74,7 @@ class AlignedInstruction:
         """
         text = _words(self.parsed, roles)
         is_whole = set(roles) >= set(ROLES[:_TALK])
-        return self.words(*ROLES) if is_whole and len(text.split()) < _FEWEST else text
+        return _words(self.parsed, ROLES) if is_whole and len(text.split()) < _FEWEST else text
 
     def unsaid(self, text: str) -> float:
         """Return the expected number of property words that ``text`` lacks."""
@@ -96,7 +83,7 @@ class AlignedInstruction:
 
     def missing(self) -> float:
         """Return the expected number of value words that this page does not offer."""
-        missing = _missing(self.parsed, self.choices, self.title)
+        missing = self._missing()
         return float(missing[missing > VALUED].sum())
 
     def scores(self, titles: Sequence[str]) -> list[float]:
@@ -119,84 +106,61 @@ class AlignedInstruction:
 
     def meets(self) -> float:
         """Return P(the page's subject satisfies the instruction), given what the page shows."""
-        return float(
-            sigmoid(layered("subject", [subject_features(self.parsed, self.choices, self.title)]))[
-                0, 0
-            ]
-        )
+        return float(sigmoid(layered("subject", [self.subject_features()]))[0, 0])
 
-
-def _missing(parsed: ParsedInstruction, choices: Sequence[ChoiceScores], title: str) -> Floats:
-    """Return for each token P(it names an option value that the page does not offer).
-
-    ``choices`` are the page's, ``title`` says what it is about.
-    """
-    chances = parsed.roles[:, ROLES.index("value")]
-    cover = np.asarray(covered(parsed, title), dtype=np.float32)
-    for places in parsed.places.values():
-        # A word that is said of the thing and as a value is not offered because the title has it.
-        for i in sorted(places, key=lambda i: chances[i])[1:]:
-            cover[i] = 0.0
-    for choice in choices:
-        cover = np.maximum(cover, covered(parsed, choice.name))
-        for i, (chance, out) in enumerate(zip(choice.requested, choice.excluded, strict=True)):
+    def _missing(self) -> Floats:
+        """Return for each token P(it names an option value that the page does not offer)."""
+        chances = self.weights("value")
+        cover = np.asarray(covered(self.parsed, self.title), dtype=np.float32)
+        for places in self.parsed.places.values():
+            # A word that is said of the thing and as a value is not offered because the title has it.
+            for i in sorted(places, key=lambda i: chances[i])[1:]:
+                cover[i] = 0.0
+        for choice in self.choices:
+            cover = np.maximum(cover, covered(self.parsed, choice.name))
             # A value that is excluded is what its words are about, too.
-            for place, quality in zip(
-                choice.spans[i].places, choice.spans[i].quality, strict=False
+            for span, chance in zip(
+                choice.spans, map(max, choice.requested, choice.excluded), strict=True
             ):
-                cover[place] = max(cover[place], quality * max(chance, out))
-    return np.asarray(chances * (1 - cover), dtype=np.float32)
+                for place, quality in zip(span.places, span.quality, strict=False):
+                    cover[place] = max(cover[place], quality * chance)
+        return np.asarray(chances * (1 - cover), dtype=np.float32)
 
+    def subject_features(self) -> dict[str, float]:
+        """Return the named features of whether the page's subject satisfies the instruction."""
+        parsed, choices, missing = self.parsed, self.choices, self._missing()
+        cover = np.asarray(covered(parsed, self.title), dtype=np.float32)
+        thing, properties, values, _ = parsed.roles.T
 
-def subject_features(
-    parsed: ParsedInstruction, choices: Sequence[ChoiceScores], title: str
-) -> dict[str, float]:
-    """Return the named features of a page about ``title`` with ``choices``."""
-    roles, missing = parsed.roles, _missing(parsed, choices, title)
-    cover = np.asarray(covered(parsed, title), dtype=np.float32)
-    thing, properties, values, _ = roles.T
+        def share(weights: Floats) -> float:
+            total = float(weights.sum())
+            return float(weights @ cover) / total if total > 0.3 else 1.0
 
-    def share(weights: Floats) -> float:
-        total = float(weights.sum())
-        return float(weights @ cover) / total if total > 0.3 else 1.0
-
-    best = [max(choice.requested, default=0.0) for choice in choices]
-    sure = [a.spans[a.best] for a, top in zip(choices, best, strict=True) if top >= a.none]
-    waiting = len(choices) - len(sure)
-    said_keys = {token.key for token in content(title)}
-    said_keys |= {parsed.tokens[p].key for span in sure for p in span.places}
-    gaps = [gap_sizes(parsed, frozenset(s.places), frozenset(said_keys), set()) for s in sure]
-    groups = phrases(parsed, ("thing", "property"))
-    return {
-        "values missing": missing.sum() / 3,
-        "sure values missing": missing[missing > VALUED].sum() / 3,
-        "worst missing": missing.max(initial=0.0),
-        "value words": values.sum() / 5,
-        "choices": len(choices) / 3,
-        "open": waiting / 2,
-        "open share": waiting / max(len(choices), 1),
-        "least asked": min(best, default=1.0),
-        "title says it": share(thing + properties),
-        "title says the thing": share(thing),
-        "title says properties": share(properties),
-        "least phrase": min((float(cover[list(run)].mean()) for run in groups), default=1.0),
-        "excluded": max((e for a in choices for e in a.excluded), default=0.0),
-        "alike only": sum(not span.is_whole for span in sure) / 2,
-        "gaps": sum(gap for gap, _ in gaps),
-        "beside": sum(adjacent for _, adjacent in gaps),
-    }
-
-
-def is_excluded(goal: AlignedInstruction, amount: float | None) -> bool:
-    """Say whether ``amount`` is outside the range that the instruction allows."""
-    return amount is not None and goal.limit is not None and goal.limit.excludes(amount)
-
-
-@lru_cache(maxsize=4096)
-def _content(parsed: ParsedInstruction) -> tuple[bool, ...]:
-    return tuple(
-        not token.is_small and i not in parsed.in_limit for i, token in enumerate(parsed.tokens)
-    )
+        best = [max(choice.requested, default=0.0) for choice in choices]
+        sure = [a.spans[a.best] for a, top in zip(choices, best, strict=True) if top >= a.none]
+        waiting = len(choices) - len(sure)
+        said_keys = {token.key for token in content(self.title)}
+        said_keys |= {parsed.tokens[p].key for span in sure for p in span.places}
+        gaps = [gap_sizes(parsed, frozenset(s.places), frozenset(said_keys), set()) for s in sure]
+        groups = phrases(parsed, ("thing", "property"))
+        return {
+            "values missing": missing.sum() / 3,
+            "sure values missing": missing[missing > VALUED].sum() / 3,
+            "worst missing": missing.max(initial=0.0),
+            "value words": values.sum() / 5,
+            "choices": len(choices) / 3,
+            "open": waiting / 2,
+            "open share": waiting / max(len(choices), 1),
+            "least asked": min(best, default=1.0),
+            "title says it": share(thing + properties),
+            "title says the thing": share(thing),
+            "title says properties": share(properties),
+            "least phrase": min((float(cover[list(run)].mean()) for run in groups), default=1.0),
+            "excluded": max((e for a in choices for e in a.excluded), default=0.0),
+            "alike only": sum(not span.is_whole for span in sure) / 2,
+            "gaps": sum(gap for gap, _ in gaps),
+            "beside": sum(adjacent for _, adjacent in gaps),
+        }
 
 
 @lru_cache(maxsize=16384)
@@ -216,7 +180,7 @@ def _words(parsed: ParsedInstruction, roles: tuple[str, ...]) -> str:
     picked: list[str] = []
     end = -1
     for i, token in enumerate(parsed.tokens):
-        if token.is_small or i in parsed.in_limit:
+        if parsed.silent[i]:
             continue
         if whole:
             is_included = "talk" in roles or parsed.matters[i] >= _SEARCHED

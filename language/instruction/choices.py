@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -75,34 +76,27 @@ def locate(parsed: ParsedInstruction, text: str, name: str = "") -> Span:
     words = content(text) or tokens(text)
     matches = [token_matches(parsed, token) for token in words]
     anchors = sorted({i for places in matches for i, _ in places})
-    if not anchors:
-        return Span((0.0,) * len(words), ())
     reach = len(words) + 2
-    best: tuple[tuple[float, ...], Span] | None = None  # by rank
-    for anchor in anchors:
-        quality, places = [], []
-        for candidates in matches:
-            close = [
-                (q, -abs(i - anchor), i) for i, q in candidates if anchor <= i <= anchor + reach
-            ]
+
+    def span_from(anchor: int) -> Span:
+        quality, places = [0.0] * len(words), list[int]()
+        for at, candidates in enumerate(matches):
+            close = [(q, anchor - i, i) for i, q in candidates if anchor <= i <= anchor + reach]
             if close:
-                top = max(close)
-                quality.append(top[0])
-                places.append(top[2])
-            else:
-                quality.append(0.0)
-        span = Span(tuple(quality), tuple(dict.fromkeys(places)))
-        limited = sum(i in parsed.in_limit for i in span.places)
-        ruled = max((float(parsed.excluded[i]) for i in span.places), default=0.0)
-        name_distance = min(
-            (abs(i - j) for i in span.places for j in names if i != j), default=_REACH
-        )
-        sure = float(sum(chances[i] for i in span.places))
-        spread = max(span.places) - min(span.places) if span.places else 0
-        rank = (sum(quality) - limited, -min(name_distance, _REACH), -ruled, -spread, sure)
-        if best is None or rank > best[0]:
-            best = rank, span
-    return best[1] if best is not None else Span((0.0,) * len(words), ())
+                quality[at], _, place = max(close)
+                places.append(place)
+        return Span(tuple(quality), tuple(dict.fromkeys(places)))
+
+    def rank(span: Span) -> tuple[float, ...]:
+        places = span.places
+        limited = sum(i in parsed.in_limit for i in places)
+        name_distance = min((abs(i - j) for i in places for j in names if i != j), default=_REACH)
+        ruled = max(float(parsed.excluded[i]) for i in places)
+        spread = max(places) - min(places)
+        sure = float(sum(chances[i] for i in places))
+        return sum(span.quality) - limited, -min(name_distance, _REACH), -ruled, -spread, sure
+
+    return max(map(span_from, anchors), key=rank, default=Span((0.0,) * len(words), ()))
 
 
 class _Compared:
@@ -114,24 +108,48 @@ class _Compared:
         self.parsed, self.values, self.title, n = parsed, values, title, len(values)
         self.spans = [locate(parsed, value, name) for value in values]
         self.value_tokens = [content(value) or tokens(value) for value in values]
-        holders: dict[str, int] = {}
-        for keys in self.value_tokens:
-            for key in {t.key for t in keys}:
-                holders[key] = holders.get(key, 0) + 1
+        holders = Counter(key for keys in self.value_tokens for key in {t.key for t in keys})
         self.weigh = {k: math.log((n + 1) / (count + 0.5)) + 0.1 for k, count in holders.items()}
-        self.care = parsed.matters
         self.name_keys = {token.key for token in content(name)}
         self.name_at = [i for key in self.name_keys for i in parsed.places.get(key, ())]
-        pairs = list(zip(self.value_tokens, self.spans, strict=True))
-        self.cover = [_coverage(keys, span, self.weigh) for keys, span in pairs]
+        self.cover = [self._coverage(i) for i in range(n)]
         self.whole_sets = [frozenset(s.places) if s.is_whole else frozenset() for s in self.spans]
         self.strength = [
-            c * (1 + 0.3 * len(s.places)) for c, (_, s) in zip(self.cover, pairs, strict=True)
+            c * (1 + 0.3 * len(s.places)) for c, s in zip(self.cover, self.spans, strict=True)
         ]
-        self.excluded = [_excluded(parsed, span) for span in self.spans]
-        self.order = _order(self.whole_sets)
-        self.meant = _meant(parsed, self.value_tokens, self.spans, title)
+        self.excluded = [
+            float(parsed.excluded[list(s.places)].mean()) if s.places else 0.0 for s in self.spans
+        ]
+        self.first_end = min((max(whole) for whole in self.whole_sets if whole), default=0)
+        self.last_start = max((min(whole) for whole in self.whole_sets if whole), default=0)
+        self.meant = self._meant()
         self.roles = [_roles(parsed, span) for span in self.spans]
+
+    def _coverage(self, i: int) -> float:
+        """Return the share of the words of the ``i``-th value that the instruction says."""
+        weights = [self.weigh[token.key] for token in self.value_tokens[i]]
+        matched = sum(w * q for w, q in zip(weights, self.spans[i].quality, strict=True))
+        return matched / sum(weights) if weights else 0.0
+
+    def _meant(self) -> list[float]:
+        """Return how far (0 to 1) the instruction says or means the words of each value."""
+        covered_places = frozenset().union(*self.whole_sets)
+        open_ = {
+            token.key
+            for i, token in enumerate(self.parsed.tokens)
+            if not (self.parsed.silent[i] or token.value is not None or i in covered_places)
+            and token.key not in self.title
+        }
+        scores = []
+        for keys, span in zip(self.value_tokens, self.spans, strict=True):
+            parts = [
+                quality
+                if quality >= _ENOUGH or key.value is not None
+                else max((likeness(key.key, other) for other in open_), default=0.0)
+                for key, quality in zip(keys, span.quality, strict=True)
+            ]
+            scores.append(sum(parts) / len(parts) if parts else 0.0)
+        return scores
 
     def row(self, i: int, claimed: frozenset[int]) -> dict[str, float]:
         """Return the features of the ``i``-th value.
@@ -145,7 +163,6 @@ class _Compared:
         distance = min((abs(p - q) for p in places for q in self.name_at), default=99)
         others = [self.excluded[j] for j in range(n) if j != i]
         gap, adjacent = gap_sizes(parsed, places, self.title, self.name_keys)
-        before, after = self.order[i]
         matched_weights = [
             self.weigh[k.key] for k, q in zip(keys, span.quality, strict=True) if q >= _ENOUGH
         ]
@@ -169,7 +186,7 @@ class _Compared:
             "excluded": self.excluded[i],
             "in limit": len(places & parsed.in_limit) / count,
             "many": math.log(n) / 4,
-            "matters": max((self.care[p] for p in places), default=0.0),
+            "matters": max((parsed.matters[p] for p in places), default=0.0),
             "letters alike": _alike(parsed, self.values[i]),
             "said twice": any(len(parsed.places[token.key]) > 1 for token in matched),
             "has number": any(key.value is not None for key in keys),
@@ -180,8 +197,8 @@ class _Compared:
             "nothing found": not places,
             "gap": gap,
             "beside": adjacent,
-            "said before": before,
-            "said after": after,
+            "said before": whole and self.first_end < min(places),
+            "said after": whole and max(places) < self.last_start,
             "meant": self.meant[i],
             "meant most": _lead(self.meant, i),
             "of a value": self.roles[i]["value"],
@@ -224,56 +241,12 @@ def _roles(parsed: ParsedInstruction, span: Span) -> dict[str, float]:
 
 def _is_glued(parsed: ParsedInstruction, places: frozenset[int]) -> bool:
     """Say whether a stretch is part of a longer name: "black" of "a4-black", "men" of "men's"."""
-    words = parsed.tokens
-
-    def joins(i: int) -> bool:
-        return 0 < i < len(words) and parsed.text[words[i - 1].end : words[i].start] in _JOINTS
-
-    return any(joins(max(p, q)) for p in places for q in (p - 1, p + 1) if q not in places)
-
-
-def _excluded(parsed: ParsedInstruction, span: Span) -> float:
-    """Return P(the words of ``span`` are excluded by the instruction)."""
-    return float(parsed.excluded[list(span.places)].mean()) if span.places else 0.0
-
-
-def _order(wholes: Sequence[frozenset[int]]) -> list[tuple[float, float]]:
-    """Return of each value whether another one is said before it, and after it."""
-    stretches = [(i, min(whole), max(whole)) for i, whole in enumerate(wholes) if whole]
-    order = [[0.0, 0.0] for _ in wholes]
-    for i, _, last in stretches:
-        for j, start, _ in stretches:
-            if i != j and last < start and not wholes[i] & wholes[j]:
-                order[j][0] = order[i][1] = 1.0
-    return [(before, after) for before, after in order]
-
-
-def _meant(
-    parsed: ParsedInstruction,
-    value_tokens: Sequence[Sequence[Token]],
-    spans: Sequence[Span],
-    title: frozenset[str],
-) -> list[float]:
-    """Return how far (0 to 1) the instruction says or means the words of each value."""
-    covered_places = {p for span in spans if span.is_whole for p in span.places}
-    open_ = {
-        token.key
-        for i, token in enumerate(parsed.tokens)
-        if not (
-            token.is_small or token.value is not None or i in parsed.in_limit or i in covered_places
-        )
-        and token.key not in title
-    }
-    scores = []
-    for keys, span in zip(value_tokens, spans, strict=True):
-        parts = [
-            quality
-            if quality >= _ENOUGH or key.value is not None
-            else max((likeness(key.key, other) for other in open_), default=0.0)
-            for key, quality in zip(keys, span.quality, strict=True)
-        ]
-        scores.append(sum(parts) / len(parts) if parts else 0.0)
-    return scores
+    return any(
+        0 <= q < len(parsed.tokens) and parsed.between(p, q) in _JOINTS
+        for p in places
+        for q in (p - 1, p + 1)
+        if q not in places
+    )
 
 
 def gap_sizes(
@@ -288,28 +261,15 @@ def gap_sizes(
     first, last = min(places), max(places)
 
     def is_open(i: int) -> bool:
-        token = parsed.tokens[i]
-        return not (token.is_small or i in places or i in parsed.in_limit or token.key in names)
+        return not (parsed.silent[i] or i in places or parsed.tokens[i].key in names)
 
     gap = sum(is_open(i) for i in range(first, last))
     adjacent = 0
-    for i, step in ((first - 1, -1), (last + 1, 1)):
-        edge = first if step < 0 else last
+    for i, edge in ((first - 1, first), (last + 1, last)):
         if 0 <= i < len(parsed.tokens) and parsed.clause[i] == parsed.clause[edge]:
-            between = parsed.text[
-                min(parsed.tokens[i].end, parsed.tokens[edge].end) : max(
-                    parsed.tokens[i].start, parsed.tokens[edge].start
-                )
-            ]
-            token = parsed.tokens[i]
-            adjacent += is_open(i) and token.key not in title and "," not in between
+            is_named = parsed.tokens[i].key in title or "," in parsed.between(i, edge)
+            adjacent += is_open(i) and not is_named
     return min(gap, 3) / 3, adjacent / 2
-
-
-def _coverage(keys: Sequence[Token], span: Span, weigh: Mapping[str, float]) -> float:
-    total = sum(weigh[t.key] for t in keys)
-    matched = sum(weigh[t.key] * q for t, q in zip(keys, span.quality, strict=True))
-    return matched / total if total else 0.0
 
 
 @lru_cache(maxsize=65536)

@@ -49,14 +49,6 @@ class GoalReading:
         """Say whether the task may be of this kind at all."""
         return dict(self.kind)[kind] >= _LEAST
 
-    def thing(self, names: Collection[str] = ()) -> Candidates:
-        """Return the things that may be meant, ``names`` among them."""
-        return rank_names(self, "thing", names)
-
-    def place(self, names: Collection[str] = ()) -> Candidates:
-        """Return the places that may be meant: some of ``names`` where any are given."""
-        return rank_names(self, "place", names, is_closed=bool(names))
-
 
 def sentence_features(words: Sequence[str]) -> list[str]:
     """Return the hashed features of a sentence: words, neighbours, letters, what they stand behind."""
@@ -116,10 +108,10 @@ def _telling_word(words: Sequence[str], kind: int) -> int | None:
 
 
 @lru_cache(maxsize=4096)
-def _stretches(text: str, slot: str) -> tuple[tuple[str, float], ...]:
+def _stretches(text: str, slot: str) -> Mapping[str, float]:
     """Return stretches of up to three words, joined, with how probably they are of ``slot``."""
     parsed = parse(text)
-    column = parsed.tags[:, TAGS.index(slot)] if len(parsed.tokens) else np.zeros(0)
+    column = parsed.tags[:, TAGS.index(slot)]
     probabilities: dict[str, float] = {}
     for size in (1, 2, 3):
         for i in range(len(parsed.tokens) - size + 1):
@@ -130,14 +122,14 @@ def _stretches(text: str, slot: str) -> tuple[tuple[str, float], ...]:
                 probabilities[name] = max(
                     probabilities.get(name, 0.0), float(column[i : i + size].mean())
                 )
-    return tuple(probabilities.items())
+    return probabilities
 
 
 def name_features(reading: GoalReading, slot: str, name: str) -> tuple[float, ...]:
     """Return the features of a candidate name: classifier score, letter matches, tags."""
     trained = reading.chances[slot]
     same = most_same = alike = most_alike = 0.0
-    for stretch, chance in _stretches(reading.text, slot):
+    for stretch, chance in _stretches(reading.text, slot).items():
         likeness = letters_alike(stretch, name)
         if likeness == 1.0 or stretch.removesuffix("s") == name:
             same, most_same, likeness = 1.0, max(most_same, chance), 1.0
@@ -170,9 +162,7 @@ def rank_names(
     rows = np.array([name_features(reading, slot, name) for name in every], dtype=np.float32)
     # Of a name that training never saw letters are all that is known: one that the room shows and the
     # sentence says letter by letter is meant.
-    stretches = {stretch for stretch, _ in _stretches(reading.text, slot)} - set(
-        reading.chances[slot]
-    )
+    stretches = _stretches(reading.text, slot).keys() - reading.chances[slot].keys()
     exact = np.array([name in names and name in stretches for name in every], dtype=np.float32)
     chances = softmax(rows @ array(f"name/{slot}") + _EXACT * exact)
     order = np.argsort(-chances)[:_KEPT]
@@ -185,9 +175,9 @@ def own_names(reading: GoalReading, slot: str) -> set[str]:
     """Return the likeliest known names, and the text's own words that are tagged as ``slot``."""
     trained = reading.chances[slot]
     likely = sorted(trained, key=lambda name: -trained[name])[:_LIKELY]
-    stretches = {stretch for stretch, _ in _stretches(reading.text, slot)}
-    tagged = {stretch for stretch, chance in _stretches(reading.text, slot) if chance >= _TAGGED}
-    return {*likely, *tagged, *(stretches & trained.keys())}
+    stretches = _stretches(reading.text, slot)
+    tagged = (stretch for stretch, chance in stretches.items() if chance >= _TAGGED)
+    return {*likely, *tagged, *(stretches.keys() & trained.keys())}
 
 
 @lru_cache(maxsize=65536)

@@ -4,14 +4,16 @@
 50.0
 """
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stategate.language.amounts import Token, tokens
-from stategate.language.instruction.tagger import TAGS, runs, tag
+from stategate.language.instruction.tagger import TAGS, tag
 from stategate.language.instruction.weights import Floats
 
 #: What a word is worth to a page: a place is a value to choose; what is excluded is not looked for.
@@ -35,30 +37,21 @@ class Limit:
     end: int
     probability: float = 1.0
 
-    def excludes(self, amount: float) -> bool:
-        """Say whether ``amount`` is ruled out."""
-        return (self.high is not None and amount > self.high) or (
-            self.low is not None and amount < self.low
-        )
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ParsedInstruction:
     """What an instruction says. ``tags`` are the probabilities of ``TAGS`` for each token.
 
-    ``clause`` numbers the stretches between marks that each token is in.
+    ``clause`` numbers the stretches between marks that each token is in; ``in_limit`` are the places
+    of the tokens that say the limit. Equal is only the same object: another reader's is another one.
     """
 
     text: str
     tokens: tuple[Token, ...]
-    tags: Floats = field(hash=False, compare=False, repr=False)
-    clause: tuple[int, ...] = field(hash=False, compare=False, repr=False)
-    limit: Limit | None = field(default=None, hash=False, compare=False)
-    in_limit: frozenset[int] = field(default=frozenset(), hash=False, compare=False)
-
-    def __hash__(self) -> int:
-        """Hash by the text alone."""
-        return hash(self.text)
+    tags: Floats = field(repr=False)
+    clause: tuple[int, ...] = field(repr=False)
+    limit: Limit | None
+    in_limit: frozenset[int]
 
     @cached_property
     def places(self) -> dict[str, tuple[int, ...]]:
@@ -74,12 +67,17 @@ class ParsedInstruction:
         return tuple(i for i, token in enumerate(self.tokens) if token.value is not None)
 
     @cached_property
+    def silent(self) -> NDArray[np.bool_]:
+        """Whether each token is a function word or of the limit."""
+        words = enumerate(self.tokens)
+        return np.array([token.is_small or i in self.in_limit for i, token in words], dtype=bool)
+
+    @cached_property
     def roles(self) -> Floats:
         """(tokens, ROLES): how probable each role is; function words and limits are talk."""
         by = {name: self.tags[:, i] for name, i in _TAG.items()}
         content_roles = np.stack([by["thing"], by["property"], by["value"] + by["place"]], axis=1)
-        silent = [token.is_small or i in self.in_limit for i, token in enumerate(self.tokens)]
-        content_roles = np.where(np.array(silent, dtype=bool)[:, None], 0.0, content_roles)
+        content_roles = np.where(self.silent[:, None], 0.0, content_roles)
         talk = 1 - content_roles.sum(axis=1, keepdims=True)
         return np.concatenate([content_roles, talk], axis=1).astype(np.float32)
 
@@ -88,6 +86,18 @@ class ParsedInstruction:
         """How much (0 to 1) each token belongs to what is asked."""
         return tuple((1 - self.roles[:, -1]).tolist())
 
+    def between(self, one: int, other: int) -> str:
+        """Return the text between two tokens."""
+        first, last = sorted((one, other))
+        return self.text[self.tokens[first].end : self.tokens[last].start]
+
+    def excludes(self, amount: float | None) -> bool:
+        """Say whether ``amount`` is outside the limit."""
+        if self.limit is None or amount is None:
+            return False
+        low, high = self.limit.low, self.limit.high
+        return (high is not None and amount > high) or (low is not None and amount < low)
+
     @cached_property
     def excluded(self) -> Floats:
         """How probable it is that each token is of something that is not wanted."""
@@ -95,17 +105,17 @@ class ParsedInstruction:
 
     def span_of(self, name: str) -> tuple[int, int] | None:
         """Return where the first stretch of a tag is, without function words at its ends."""
-        best = [int(i) for i in self.tags.argmax(axis=1)] if len(self.tags) else []
-        for run in runs(best, frozenset((_TAG[name],)), self.joints):
+        for run in self.runs(self.tags, (_TAG[name],)):
             content = [self.tokens[i] for i in run if not self.tokens[i].is_small]
             if content:
                 return content[0].start, content[-1].end
         return None
 
-    @property
-    def joints(self) -> list[bool]:
-        """Whether each token is in one clause with the one before."""
-        return [i > 0 and one == self.clause[i - 1] for i, one in enumerate(self.clause)]
+    def runs(self, chances: Floats, columns: Collection[int]) -> list[tuple[int, ...]]:
+        """Return the runs of a clause's tokens with the same likeliest column, one of ``columns``."""
+        best = chances.argmax(axis=1)
+        groups = itertools.groupby(range(len(best)), key=lambda i: (best[i], self.clause[i]))
+        return [tuple(run) for (column, _), run in groups if column in columns]
 
 
 @lru_cache(maxsize=4096)
@@ -129,21 +139,17 @@ def tags_of(
     The learned tagger still says which words beside an amount make it a limit.
     """
     words = tokens(text)
-    tags = np.full((len(words), len(TAGS)), _RESIDUE, dtype=np.float32)
-    best = [_TAG["talk"]] * len(words)
-    limits = tag(text)[:, _TAG["limit"]] if len(words) else ()
-    for i, chance in enumerate(limits):
-        best[i] = _TAG["limit"] if chance >= _SURE and (low or high) else best[i]
+    best = np.full(len(words), _TAG["talk"])
+    if low or high:
+        best[tag(text)[:, _TAG["limit"]] >= _SURE] = _TAG["limit"]
     for name, texts in quotes.items():
-        for quote in texts:
-            keys = {token.key for token in tokens(quote) if not token.is_small}
-            for i, token in enumerate(words):
-                best[i] = _TAG[name] if token.key in keys else best[i]
+        keys = {token.key for quote in texts for token in tokens(quote) if not token.is_small}
+        best[[i for i, token in enumerate(words) if token.key in keys]] = _TAG[name]
     for name, amount in (("low", low), ("high", high)):
-        for i, token in enumerate(words):
-            best[i] = _TAG[name] if amount is not None and token.value == amount else best[i]
-    for i, place in enumerate(best):
-        tags[i, place] = 1 - _RESIDUE * (len(TAGS) - 1)
+        if amount is not None:
+            best[[i for i, token in enumerate(words) if token.value == amount]] = _TAG[name]
+    tags = np.full((len(words), len(TAGS)), _RESIDUE, dtype=np.float32)
+    tags[np.arange(len(words)), best] = 1 - _RESIDUE * (len(TAGS) - 1)
     return tags
 
 
@@ -197,5 +203,4 @@ def _amount(words: Sequence[Token], place: int) -> float:
 @lru_cache(maxsize=4096)
 def phrases(parsed: ParsedInstruction, roles: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
     """Return the runs of words that most likely are of ``roles``, as places of tokens."""
-    best = [int(i) for i in parsed.roles.argmax(axis=1)] if len(parsed.roles) else []
-    return tuple(runs(best, frozenset(ROLES.index(role) for role in roles), parsed.joints))
+    return tuple(parsed.runs(parsed.roles, [ROLES.index(role) for role in roles]))

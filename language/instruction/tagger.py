@@ -5,10 +5,8 @@ A low-rank adapter on the sentence model (LoRA, Hu et al. 2021) reads each word 
 sentences for several worlds (``stategate train tagger``).
 """
 
-import itertools
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +17,6 @@ from stategate.language.sentence_model import adapted_model
 #: The thing itself, a property of it, a value to choose, the place it goes to, what is not wanted, an
 #: amount's upper and lower end, the words that make it one, and talk.
 TAGS = ("thing", "property", "value", "place", "excluded", "high", "low", "limit", "talk")
-CHECKPOINT = Path(__file__).parents[2] / "checkpoints" / "tagger"
 _AT_ONCE = 100  # words of a long text that are read together
 _READ = 2000  # words that are read; all after them is talk
 
@@ -57,20 +54,10 @@ def _tagged(text: str) -> Floats:
 
 def _tagged_part(text: str, words: Sequence[Token]) -> Floats:
     """Return (words, TAGS) of a stretch of ``text``; a word's state is the mean of its pieces'."""
-    model, weight, bias = adapted_model(CHECKPOINT)
+    model, weight, bias = adapted_model("tagger")
     start = words[0].start
     states, offsets = model.states(text[start : words[-1].end])
     places = np.array(token_places(words, [(a + start, b + start) for a, b in offsets]))
     own = (places == np.arange(len(words))[:, None]).astype(np.float32)
     mean = own @ states / np.maximum(own.sum(axis=1, keepdims=True), 1)
     return softmax(mean @ weight.T + bias)
-
-
-def runs(best: list[int], classes: frozenset[int], joints: list[bool]) -> list[tuple[int, ...]]:
-    """Return the runs of neighbouring tokens that share one best tag, which is of ``classes``."""
-    groups: list[tuple[int, ...]] = []
-    cuts = [0, *(i for i in range(1, len(best)) if best[i] != best[i - 1] or not joints[i])]
-    for start, end in itertools.pairwise([*cuts, len(best)]):
-        if start < end and best[start] in classes:
-            groups.append(tuple(range(start, end)))
-    return groups

@@ -17,14 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
-CHECKPOINT = Path(__file__).parents[2] / "checkpoints" / "instruction"
+_SHIPPED = Path(__file__).parents[2] / "checkpoints"
 
 
 @cache
-def load_checkpoint(path: Path) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]:
-    """Return the arrays and the metadata of ``path`` (without suffix), checked by SHA-256."""
+def load_checkpoint(name: str | Path) -> tuple[Mapping[str, NDArray[Any]], Mapping[str, Any]]:
+    """Return the arrays and the metadata of one that ships, or of a path, checked by SHA-256."""
     from safetensors.numpy import load
 
+    path = _SHIPPED / name
     data = path.with_suffix(".safetensors").read_bytes()
     meta = json.loads(path.with_suffix(".json").read_text("utf-8"))
     if hashlib.sha256(data).hexdigest() != meta["sha256"]:
@@ -46,14 +47,14 @@ def install(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None
 @cache
 def array(name: str) -> NDArray[Any]:
     """Return the named array; hashed tables as bytes with a scale for each column."""
-    values: NDArray[Any] = (_installed or load_checkpoint(CHECKPOINT))[0][name]
+    values: NDArray[Any] = (_installed or load_checkpoint("instruction"))[0][name]
     return values
 
 
 @cache
 def labels(name: str) -> tuple[str, ...]:
     """Return the names of a layer's columns."""
-    return tuple((_installed or load_checkpoint(CHECKPOINT))[1]["architecture"][name])
+    return tuple((_installed or load_checkpoint("instruction"))[1]["architecture"][name])
 
 
 def buckets(features: Iterable[str], size: int) -> list[int]:

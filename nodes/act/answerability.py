@@ -16,7 +16,7 @@ from stategate.language.sentences import sentences
 from stategate.language.utterance import is_asking, read_sentence, read_utterance
 from stategate.language.words import CALENDAR, CARDINALS
 from stategate.nodes.models.calls import Ask
-from stategate.nodes.models.judge import shipped_judge
+from stategate.nodes.models.judge import sentence_chances
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
 from stategate.stores.corpus.lexical import words
@@ -265,7 +265,7 @@ def judge(
     read = np.argsort(-scores, kind="stable")[:_READ]
     chances = np.zeros(len(quotable), np.float32)
     if is_judged:
-        chances[read] = shipped_judge("documents").chances(query, [quotable[i].whole for i in read])
+        chances[read] = sentence_chances(query, [quotable[i].whole for i in read])
     best = int((scores + chances).argmax())
     scores = _current_first(quotable, np.asarray(scores + chances))
     return Support(quotable, scores, float(chances[best]), int(scores.argmax()))

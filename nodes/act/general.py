@@ -224,7 +224,6 @@ class _Reading:
             "any": goal.any,
         }
         share = word_share(goal.any, stems_of(one.text))
-        limit = parse(goal.instruction).limit if one.amounts and goal.instruction else None
         return {
             **{
                 f"says {name}": len(own & w) / len(own) if own else 0.0 for name, w in roles.items()
@@ -236,7 +235,9 @@ class _Reading:
             "text says any": share,
             "best of kind": float(share == best > 0),
             "behind best": best - share if one.text else 0.0,
-            "beyond limit": float(limit is not None and all(map(limit.excludes, one.amounts))),
+            "beyond limit": float(
+                bool(one.amounts) and all(map(parse(goal.instruction).excludes, one.amounts))
+            ),
         }
 
     def _past(

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from stategate.envs.protocols import target_of
-from stategate.language.instruction.aligned import AlignedInstruction, is_excluded
+from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.language.instruction.choices import ChoiceScores
+from stategate.language.instruction.parsed import phrases
 from stategate.nodes.experience.adapter import OPEN
 from stategate.nodes.protocols import BuiltContext, Piece, Step, WorldProfile
 from stategate.stores.text import one_line
@@ -51,10 +52,10 @@ def agreement(lead: str, goal: AlignedInstruction, text: str) -> Features:
 
 def amount_features(goal: AlignedInstruction, amount: float | None) -> Features:
     """Return the features of an amount against the goal's limit."""
-    limit = goal.limit
+    limit = goal.parsed.limit
     if amount is None or limit is None:
         return {"amount": float(amount is not None)}
-    out = limit.excludes(amount)
+    out = goal.parsed.excludes(amount)
     share = min(amount / (limit.high or amount or 1.0), 2.0)
     return {
         "amount": 1.0,
@@ -204,7 +205,8 @@ class PageFeatures:
         scores = goal.scores([p.says("title") for p in entries])
         tried = [p.is_visited or key in opened for p, key in zip(entries, keys, strict=True)]
         ranked = sorted(range(len(entries)), key=lambda i: -scores[i])
-        fresh = [i for i in ranked if not tried[i] and not is_excluded(goal, amount_of(entries[i]))]
+        excludes = goal.parsed.excludes
+        fresh = [i for i in ranked if not tried[i] and not excludes(amount_of(entries[i]))]
         best, second = (*(scores[i] for i in fresh[:2]), 0.0, 0.0)[:2]
         rows: dict[str, Features] = {}
         for i, (piece, key, score) in enumerate(zip(entries, keys, scores, strict=True)):
@@ -288,9 +290,9 @@ class PageFeatures:
             "from 13": float(step >= 13),
             "from 16": float(step >= 16),
             "steps left": max(_STEPS - step, 0) / _STEPS,
-            "properties asked": min(len(goal.phrases("property")), 5) / 3,
-            "nothing described": float(not goal.phrases("property", "thing")),
-            "amount limited": float(goal.limit is not None),
+            "properties asked": min(len(phrases(goal.parsed, ("property",))), 5) / 3,
+            "nothing described": float(not phrases(goal.parsed, ("property", "thing"))),
+            "amount limited": float(goal.parsed.limit is not None),
             "opened": min(len(self._notes), 6) / 3,
             "has entries": float(bool(self._entries)),
             "has choices": float(bool(self._choices)),

@@ -93,15 +93,15 @@ class WebShopExperience(ExperienceAdapter):
         """Return whether options are asked for, and the last move."""
         is_search = last.startswith("search")
         return bool(
-            AlignedInstruction.of(instruction).words("value")
+            AlignedInstruction.of(instruction).written("value")
         ), "search" if is_search else last
 
 
 def _search_form(question: str, words: str) -> str:
     """Return which parts of the question the search words hold (half of a part counts)."""
     goal = AlignedInstruction.of(question)
-    options = list(words_of(goal.words("value")))
-    properties = list(words_of(goal.words("property")))
+    options = list(words_of(goal.written("value")))
+    properties = list(words_of(goal.written("property")))
     has_options = overlap(options, words) >= _HALF
     if overlap(properties, words) >= _HALF:
         return "search" if has_options else "search_no_options"

@@ -6,7 +6,6 @@ other people's memories and questions; half have no answer, near misses among th
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Literal
 
 from stategate.language.pairs import PairReader
 from stategate.nodes.protocols import Embedder
@@ -16,25 +15,23 @@ from stategate.stores.memory.recall import Asked, asked_of
 _LETTERS = 700  # of a passage that are read
 
 
-class AnswerJudge:
-    """Judges passages by checkpoint ``name``."""
-
-    def __init__(self, name: str) -> None:
-        self._reader = PairReader(*load_arrays(name, "judge"))
-
-    def chances(self, question: str, passages: Sequence[str]) -> list[float]:
-        """Return the probability that each passage answers ``question``."""
-        return self._reader.chances([(question, passage[:_LETTERS]) for passage in passages])
-
-
 @cache
-def shipped_judge(of: Literal["memories", "documents"]) -> AnswerJudge:
-    """Return the judge that ships for facts of memory, or for sentences of documents."""
-    return AnswerJudge("judge" if of == "memories" else "judge-documents")
+def _reader(checkpoint: str) -> PairReader:
+    return PairReader(*load_arrays(checkpoint, "judge"))
+
+
+def fact_chances(question: str, facts: Sequence[str]) -> list[float]:
+    """Return the probability that each fact of memory answers ``question``."""
+    return _reader("judge").chances([(question, fact[:_LETTERS]) for fact in facts])
+
+
+def sentence_chances(question: str, sentences: Sequence[str]) -> list[float]:
+    """Return the probability that each sentence of documents answers ``question``."""
+    return _reader("judge-documents").chances([(question, text[:_LETTERS]) for text in sentences])
 
 
 def judged_question(
     question: str, embedder: Embedder, as_of: float | None = None, at: float | None = None
 ) -> Asked:
     """Return a question for ``LongTerm.recall`` whose facts are judged."""
-    return asked_of(question, embedder, as_of, at, shipped_judge("memories").chances)
+    return asked_of(question, embedder, as_of, at, fact_chances)

@@ -64,7 +64,7 @@ def match(instruction: str, chunks: Sequence[Chunk], done: Collection[str]) -> N
         cover = np.asarray(covered(parsed, describe(chunk)), dtype=np.float32)
         features[i, 0] = float(weights @ cover) / total if len(weights) else 0.0
         features[i, 3] = float(
-            chunk.role == "entry" and any(is_excluded(parsed, f) for f in render(chunk))
+            chunk.role == "entry" and any(parsed.excludes(f.amount) for f in render(chunk))
         )
         is_opened = chunk.is_visited or any(action.lower() in done for action in chunk.actions)
         features[i, 4] = float(chunk.role == "entry" and is_opened)
@@ -116,12 +116,6 @@ def choice_scores(instruction: str, chunks: Sequence[Chunk]) -> dict[int, Choice
     title = " ".join(title_of(chunk) for chunk in chunks if chunk.role == "subject")
     named = tuple((c.name, tuple(c.values)) for c in choices if isinstance(c, Choice))
     return dict(zip(places, score_choices(instruction, named, title), strict=True))
-
-
-def is_excluded(parsed: ParsedInstruction, fragment: Fragment) -> bool:
-    """Say whether a fragment's amount is beyond the limit that an instruction sets."""
-    limit = parsed.limit
-    return limit is not None and fragment.amount is not None and limit.excludes(fragment.amount)
 
 
 def _is_waiting(chunk: Chunk, scores: ChoiceScores, done: Collection[str]) -> bool:
@@ -206,7 +200,7 @@ class Focus:
 
     def amount_tier(self, fragment: Fragment) -> int:
         """Return the tier of an amount: who acts must know that it is beyond the limit."""
-        return 0 if self.parsed is not None and is_excluded(self.parsed, fragment) else 3
+        return 0 if self.parsed is not None and self.parsed.excludes(fragment.amount) else 3
 
 
 def focus_on(request: ContextRequest) -> Focus:
@@ -250,7 +244,7 @@ def _rivals(
     fresh = [
         chunk
         for chunk in entries
-        if not chunk.is_visited and not any(is_excluded(parsed, f) for f in render(chunk))
+        if not chunk.is_visited and not any(parsed.excludes(f.amount) for f in render(chunk))
     ]
     titles = [title_of(chunk) for chunk in fresh]
     worth = word_weights(parsed, titles)

@@ -8,12 +8,11 @@ import re
 
 from stategate.language.dates import spans
 from stategate.language.utterance import read_sentences
-from stategate.language.words import FUNCTION_WORDS, word_list
+from stategate.language.words import FUNCTION_WORDS, SMALL_TALK
 from stategate.stores.memory.records import Statement, Turn
 
 _LETTERS = 8_000  # of a turn that are read
 _STATING = ("statement", "correction", "wish")
-_SMALL = frozenset(word_list("small_talk"))
 #: Times that greetings and thanks name.
 _GREETED = frozenset(["today", "tonight", "this morning", "this afternoon", "this evening"])
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
@@ -57,6 +56,6 @@ def content_share(text: str, speaker: str = "") -> float:
 def _content_words(text: str, speaker: str) -> int:
     """Return how many words are no function words, small talk, the speaker or a form of address."""
     addressed = re.findall(r"(?:^|[,!]\s*)([A-Z]\w+)(?=\s*[!,.?]|$)", text)
-    known = FUNCTION_WORDS | _SMALL | {speaker.lower()} | {name.lower() for name in addressed}
+    known = FUNCTION_WORDS | SMALL_TALK | {speaker.lower()} | {name.lower() for name in addressed}
     words = [word.lower().replace("’", "'") for word in _WORD.findall(text)]
     return sum(word not in known and word.split("'")[0] not in known for word in words)

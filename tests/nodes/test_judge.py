@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from stategate import Memory
-from stategate.nodes.models.judge import AnswerJudge
-from stategate.stores.assets.weights import read_meta, save_weights
+from stategate.language.pairs import PairReader
+from stategate.stores.assets.weights import load_arrays, read_meta, save_weights
 from stategate.trainers import judge
 from stategate.trainers.settings import JudgeSettings, read_settings
 
@@ -27,12 +27,12 @@ def test_numpy_and_torch_read_alike(adapted, tmp_path):
     meta = {"kind": "judge", "architecture": {}, "calibration": {"scale": 1.0, "bias": 0.0}}
     save_weights(tmp_path / "judge", adapted.arrays(), meta, half=False)
     pairs = [("Who keeps bees?", "My cousin Lena keeps bees."), ("When?", "On Tuesday, I think.")]
-    reader = AnswerJudge(str(tmp_path / "judge"))
-    chances = [reader.chances(question, [passage])[0] for question, passage in pairs]
+    reader = PairReader(*load_arrays(str(tmp_path / "judge"), "judge"))
+    chances = [reader.chances([pair])[0] for pair in pairs]
     with torch.inference_mode():
         expected = torch.sigmoid(adapted(pairs)).numpy()
     assert np.allclose(chances, expected, atol=1e-4)
-    assert reader.chances("Who?", ["", " "]) == [0.0, 0.0]
+    assert reader.chances([("Who?", ""), ("Who?", " ")]) == [0.0, 0.0]
 
 
 def test_what_was_not_told_of_a_thing_is_less_likely_than_what_was(home):
@@ -67,4 +67,5 @@ def test_it_is_trained_by_memories_and_articles_and_calibrated(tmp_path, monkeyp
     assert summary["rows"][0]["n"] == 8 + 8 + 2
     assert 0 <= meta["metrics"][0]["auc_memories"] <= 1
     assert set(meta["calibration"]) == {"scale", "bias"}
-    assert 0 <= AnswerJudge(str(tmp_path / "made")).chances("What floats?", ["Boats."])[0] <= 1
+    made = PairReader(*load_arrays(str(tmp_path / "made"), "judge"))
+    assert 0 <= made.chances([("What floats?", "Boats.")])[0] <= 1

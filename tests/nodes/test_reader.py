@@ -2,7 +2,7 @@
 
 import json
 
-from stategate.language.instruction.goals import read_goal
+from stategate.language.instruction.goals import rank_names, read_goal
 from stategate.language.instruction.parsed import parse
 from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.models.reader import read_by_model
@@ -18,4 +18,4 @@ def test_a_models_reading_is_taken_and_an_unreadable_one_is_not():
     read_by_model(Resources(FakeLlm(replies=(json.dumps(reply),))), wish)
     assert read_goal(wish).kind[0] == ("heat", 1.0)
     assert parse(wish).limit.high == 30
-    assert read_goal(wish).thing()[0][0] == "mug"
+    assert rank_names(read_goal(wish), "thing")[0][0] == "mug"

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from stategate.language.amounts import tokens
-from stategate.language.instruction.aligned import subject_features
+from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.language.instruction.choices import choice_features
 from stategate.language.instruction.goals import (
     KINDS,
@@ -30,7 +30,6 @@ from stategate.language.instruction.goals import (
     read_goal,
     sentence_features,
 )
-from stategate.language.instruction.parsed import parse
 from stategate.language.instruction.weights import buckets, install
 from stategate.stores.assets.weights import load_arrays
 from stategate.stores.progress import Progress
@@ -171,25 +170,18 @@ class NameNetwork(Part[NameExample]):
         return {f"name/{self.slot}": self.linear.weight[0]}
 
 
-class Layered(nn.Module):
-    """One hidden layer over named features."""
+def layered(name: str, size: int, out: int) -> nn.Sequential:
+    """Return a network of one hidden layer over the named features of a part."""
+    return nn.Sequential(nn.Linear(size, _HIDDEN[name]), nn.Tanh(), nn.Linear(_HIDDEN[name], out))
 
-    def __init__(self, name: str, size: int, out: int) -> None:
-        super().__init__()
-        self.name = name
-        self.first, self.second = nn.Linear(size, _HIDDEN[name]), nn.Linear(_HIDDEN[name], out)
 
-    def forward(self, rows: Tensor) -> Tensor:
-        """Return (rows, out)."""
-        logits: Tensor = self.second(torch.tanh(self.first(rows)))
-        return logits
-
-    def arrays(self) -> dict[str, Tensor]:
-        """Return the weights as they are read."""
-        arrays = {}
-        for i, layer in (1, self.first), (2, self.second):
-            arrays[f"{self.name}/w{i}"], arrays[f"{self.name}/b{i}"] = layer.weight.T, layer.bias
-        return arrays
+def layered_arrays(name: str, layers: nn.Sequential) -> dict[str, Tensor]:
+    """Return the weights as ``language.instruction.choices.layered`` reads them."""
+    arrays, weights = {}, layers.state_dict()
+    for number, layer in (1, 0), (2, 2):
+        arrays[f"{name}/w{number}"] = weights[f"{layer}.weight"].T
+        arrays[f"{name}/b{number}"] = weights[f"{layer}.bias"]
+    return arrays
 
 
 class ChoiceNetwork(Part[ChoiceExample]):
@@ -197,7 +189,7 @@ class ChoiceNetwork(Part[ChoiceExample]):
 
     def __init__(self, value: int, none: int) -> None:
         super().__init__()
-        self.value, self.none = Layered("value", value, 2), nn.Linear(none, 1)
+        self.value, self.none = layered("value", value, 2), nn.Linear(none, 1)
 
     def forward(self, one: ChoiceExample) -> tuple[Tensor, Tensor]:
         """Return the logits of being asked (none last), and of being excluded."""
@@ -223,7 +215,8 @@ class ChoiceNetwork(Part[ChoiceExample]):
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the weights as ``language.instruction.choices`` reads them."""
-        return {**self.value.arrays(), "none/w1": self.none.weight.T, "none/b1": self.none.bias}
+        none = {"none/w1": self.none.weight.T, "none/b1": self.none.bias}
+        return {**layered_arrays("value", self.value), **none}
 
 
 class SubjectNetwork(Part[SubjectExample]):
@@ -231,12 +224,12 @@ class SubjectNetwork(Part[SubjectExample]):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.layers = Layered("subject", size, 1)
+        self.layers = layered("subject", size, 1)
 
     def forward(self, examples: Sequence[SubjectExample]) -> tuple[Tensor, Tensor]:
         """Return the logit of each product, and whether it is the thing."""
-        logits = self.layers(torch.from_numpy(np.stack([one.row for one in examples])))[:, 0]
-        return logits, torch.tensor([float(one.is_met) for one in examples])
+        logits = self.layers(torch.from_numpy(np.stack([row for row, _ in examples])))[:, 0]
+        return logits, torch.tensor([float(is_met) for _, is_met in examples])
 
     def loss(self, batch: Sequence[SubjectExample]) -> Tensor:
         """Return the cross-entropy."""
@@ -249,7 +242,7 @@ class SubjectNetwork(Part[SubjectExample]):
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the weights as ``language.instruction.aligned`` reads them."""
-        return self.layers.arrays()
+        return layered_arrays("subject", self.layers)
 
 
 # Training
@@ -306,7 +299,7 @@ def train(settings: InstructionSettings) -> dict[str, Any]:
     reader.fit(network, "choices", choices, _LAYERED_RATE)
     reader.install()
     subjects: Sides[SubjectExample] = _examples(partial(subject_examples, shop.world), shops)
-    part = SubjectNetwork(len(subjects[0][0].row))
+    part = SubjectNetwork(len(subjects[0][0][0]))
     reader.fit(part, "subjects", subjects, _LAYERED_RATE)
     table = [{"agent": "held out", "n": len(shops[1]), **reader.figures}]
     facts = {"families": shop.families}
@@ -355,4 +348,4 @@ def _describe(columns: dict[str, list[str]]) -> None:
     text = "a red mug"
     rows, none, _ = next(choice_features(text, (("color", ("red", "blue")),), "mug"))
     columns |= {"value": list(rows[0]), "none": list(none)}
-    columns["subject"] = list(subject_features(parse(text), (), "mug"))
+    columns["subject"] = list(AlignedInstruction.of(text, (), "mug").subject_features())

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from stategate.envs.webshop.catalogue import Product
 from stategate.envs.webshop.reward import COLORS
@@ -31,7 +31,7 @@ _USUAL = (("color",), ("size",), ("color", "size"), ("color", "size"), ("for", "
 _USUALLY = 0.6  # share of goals that choose among these
 _COUNTS = (0, 1, 1, 1, 2, 2, 2, 3)  # values of the others
 _PROPERTIES = (1, 1, 2, 2, 3, 3, 4, 5, 6, 7)
-#: Words and frames, by name.
+#: Words, frames, ways to say a limit and to name another number, by name.
 PARTS: dict[str, list[Any]] = read_yaml(Path(__file__).with_name("parts.yaml").read_text("utf-8"))
 
 
@@ -44,9 +44,9 @@ def recombined(
 ) -> Iterator[str]:
     """Yield ``count`` marked texts: parts of ``goals`` and ``products``, said in ``families``.
 
-    A part of them says its limit as no family does (``limits.yaml``): also lower ends, and refusals.
+    A part of them says its limit as no family does (``parts.yaml``): also lower ends, and refusals.
     """
-    forms = amount_forms("limits")[:_OURS]
+    forms = PARTS["limits"][:_OURS]
     rng = random.Random(f"recombined {seed}")
     kinds = sorted({goal["query"] for goal in goals})
     properties = sorted({text for goal in goals for text in goal["attributes"]})
@@ -81,7 +81,7 @@ def recombined(
 
 def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> Iterator[str]:
     """Yield ``count`` marked texts of a thing and a limit, some after talk, some beside a number."""
-    forms = amount_forms("limits")[:_OURS]
+    forms = PARTS["limits"][:_OURS]
     rng = random.Random(f"short {seed}")
     kinds = sorted({str(goal["query"]) for goal in goals})
     properties = sorted({text for goal in goals for text in goal["attributes"]})
@@ -115,14 +115,6 @@ def _plain_limit(rng: random.Random) -> str:
     range_ = rng.choice((f"{low} to {high}", f"between {low} and {high}", f"{low}-{high}"))
     one = (f"{upper} {high}", f"{lower} {low}", range_)
     return rng.choices(one, (6, 2, 1))[0]
-
-
-@cache
-def amount_forms(key: Literal["limits", "others"]) -> list[str]:
-    """Return ways to say a limit, or to name another number (``limits.yaml``)."""
-    file = Path(__file__).with_name("limits.yaml")
-    forms: list[str] = read_yaml(file.read_text("utf-8"))[key]
-    return forms
 
 
 @cache

@@ -6,19 +6,17 @@ offered is seen, too.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import Any
-
-import numpy as np
 
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import Product
 from stategate.envs.webshop.reward import score
 from stategate.envs.webshop.wordings import SPLITS, TEMPLATE, names_of, reword
-from stategate.language.instruction.aligned import subject_features
-from stategate.language.instruction.choices import choice_features, columns, score_choices
-from stategate.language.instruction.parsed import parse
+from stategate.language.instruction.aligned import AlignedInstruction
+from stategate.language.instruction.choices import choice_features, columns
 from stategate.language.instruction.weights import Floats
 from stategate.trainers.instruction.recombined import recombined, short_texts
 from stategate.trainers.settings import ReaderSettings
@@ -28,8 +26,6 @@ from stategate.trainers.webshop import load_shop, practice
 _OFTEN = ("negation", "amend", "correction", "bare", TEMPLATE)
 _OFTENER = 0.3  # share of wordings that are drawn among these
 _THINNED = 0.35  # share of goals that ask for less: people say less than the shop's goals do
-
-
 _EXAMINED, _HELD_PAGES = 600, 300  # texts and pages that are held out
 
 
@@ -51,16 +47,12 @@ class ChoiceExample:
     excluded: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class SubjectExample:
-    """A product's page beside an instruction, and whether it can be what is asked."""
-
-    row: Floats
-    is_met: bool
+#: The features of a product's page beside an instruction, and whether it can be what is asked.
+SubjectExample = tuple[Floats, bool]
 
 
 def instances(
-    shop: WebShop, goals: Sequence[Mapping[str, Any]], families: Sequence[str], seed: int
+    shop: WebShop, goals: Iterable[Mapping[str, Any]], families: Sequence[str], seed: int
 ) -> list[Instance]:
     """Return each goal in a wording of ``families`` or of the template; some goals ask for less."""
     rng = random.Random(seed)
@@ -111,13 +103,11 @@ def subject_examples(shop: WebShop, instance: Instance) -> Iterator[SubjectExamp
     """Yield an instance's pages; one is met if buying it rightly has the reward 1."""
     goal = instance.goal
     options = {str(k): str(v) for k, v in goal["goal_options"].items()}
-    parsed = parse(goal["instruction_text"])
     for product in instance.pages:
         chosen = {k: v for k, v in options.items() if v in product.options.get(k, ())}
         reward = score(product, goal, shop.prices[product.asin], chosen)[0]
-        scores = score_choices(parsed.text, _choices(product), product.name)
-        row = columns("subject", [subject_features(parsed, scores, product.name)])[0]
-        yield SubjectExample(np.asarray(row), reward == 1.0)
+        page = AlignedInstruction.of(goal["instruction_text"], _choices(product), product.name)
+        yield columns("subject", [page.subject_features()])[0], reward == 1.0
 
 
 def _choices(product: Product) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -128,7 +118,10 @@ def _choices(product: Product) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 @dataclass(frozen=True)
 class ShopData:
-    """A shop with its goals and the families of wordings; ``held`` ones are left out of training."""
+    """A shop with its goals and the families of wordings; ``held`` ones are left out of training.
+
+    Where no family is left out, those of training are ``held_families``, too.
+    """
 
     world: WebShop
     goals: Sequence[Mapping[str, Any]]
@@ -142,12 +135,13 @@ class ShopData:
         plan = practice(load_shop(settings.shop), settings.seed)
         goals = plan.world.goals
         left_out = (*settings.held_out, *settings.tests)
+        families = [n for split in SPLITS if split not in left_out for n in names_of(split)]
         return cls(
             plan.world,
             [goals[i] for i in plan.training],
             [goals[i] for i in plan.heldout],
-            [n for split in SPLITS if split not in left_out for n in names_of(split)],
-            [n for split in settings.held_out for n in names_of(split)],
+            families,
+            [n for split in settings.held_out for n in names_of(split)] or families,
         )
 
     def _products(self) -> list[Product]:
@@ -161,16 +155,13 @@ class ShopData:
 
     def held_texts(self, seed: int) -> list[str]:
         """Return marked texts of the families that are left out."""
-        parts = (self.heldout, self._products(), self.held_families or self.families)
+        parts = (self.heldout, self._products(), self.held_families)
         return list(recombined(*parts, _EXAMINED, seed + 1))
 
     def instances(self, pages: int, seed: int) -> tuple[list[Instance], list[Instance]]:
         """Return goals in words beside products, to train on and held out."""
-        fitted = instances(self.world, _times(self.goals, pages), self.families, seed)
-        families = self.held_families or self.families
-        heldout = instances(self.world, _times(self.heldout, _HELD_PAGES), families, seed + 1)
-        return fitted, heldout
-
-
-def _times(goals: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:
-    return [goals[i % len(goals)] for i in range(count)]
+        goals, heldout = islice(cycle(self.goals), pages), islice(cycle(self.heldout), _HELD_PAGES)
+        return (
+            instances(self.world, goals, self.families, seed),
+            instances(self.world, heldout, self.held_families, seed + 1),
+        )

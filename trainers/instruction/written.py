@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from stategate.trainers.instruction.marked import mark
-from stategate.trainers.instruction.recombined import amount_forms
+from stategate.trainers.instruction.recombined import PARTS
 
 WRITTEN = Path(__file__).with_name("written.txt")
 _PART = re.compile(r"<(\w+)>(.*?)</\1>")
@@ -27,26 +27,25 @@ _DIGITS = re.compile(
     rf"([{mark('high', 'x')[0]}{mark('low', 'x')[0]}])(\d{{1,4}}(?:\.\d\d)?)(?=\D)"
 )
 
-#: A part of a request: its tag ("" for talk, "said" for a whole limit with marks in it) and its text.
+#: A part of a request: its tag ("" for talk, "said" for a whole limit) and its text, marked.
 Part = tuple[str, str]
 
 
 def parts_of(line: str) -> list[Part]:
-    """Return the parts of a marked line; the words and ends of a limit are one part, "said".
+    """Return the parts of a line in tags; the words and ends of a limit are one part, "said".
 
-    >>> parts_of("A <thing>mug</thing>, <limit>under</limit> <high>9</high>")[0:3]
-    [('', 'A '), ('thing', 'mug'), ('', ', ')]
+    >>> [tag for tag, _ in parts_of("A <thing>mug</thing>, <limit>under</limit> <high>9</high>")]
+    ['', 'thing', '', 'said']
     """
     parts: list[Part] = []
     at = 0
     for match in _PART.finditer(line):
-        between, tag = line[at : match.start()], match[1]
-        text = mark(tag, match[2]) if tag in _LIMIT else match[2]
+        between, tag, text = line[at : match.start()], match[1], mark(match[1], match[2])
         if tag in _LIMIT and parts and parts[-1][0] == "said" and not between.strip():
             parts[-1] = ("said", parts[-1][1] + between + text)
         else:
             parts += [("", between)] if between else []
-            parts.append(("said", text) if tag in _LIMIT else (tag, text))
+            parts.append(("said" if tag in _LIMIT else tag, text))
         at = match.end()
     return [*parts, ("", line[at:])] if line[at:] else parts
 
@@ -58,12 +57,12 @@ def written_texts(count: int, seed: int) -> Iterator[str]:
     for tag, text in (part for request in requests for part in request):
         if tag != "said" or _has_end(text):
             pools.setdefault(tag, []).append(text)
-    pools["said"] += [_filled(form) for form in amount_forms("limits")]
+    pools["said"] += map(_filled, PARTS["limits"])
     rng = random.Random(f"written {seed}")
     for _ in range(count):
         text = _exchanged(rng.choice(requests), pools, rng)
         if rng.random() < _OTHER_NUMBER:
-            other = rng.choice(amount_forms("others")).format(n=rng.randint(1, 400))
+            other = rng.choice(PARTS["others"]).format(n=rng.randint(1, 400))
             text = rng.choice((f"{other}. {text}", f"{text}. {other}", f"{text}, {other}"))
         yield _DIGITS.sub(partial(_redrawn, rng), text)
 
@@ -79,16 +78,11 @@ def _redrawn(rng: random.Random, match: re.Match[str]) -> str:
 
 def held_requests() -> list[str]:
     """Return the marked requests that :func:`written_texts` leaves out, as they were written."""
-    return ["".join(map(_marked, parts_of(line))) for line in _lines()[::_HELD_OUT]]
+    return [_PART.sub(lambda part: mark(part[1], part[2]), line) for line in _lines()[::_HELD_OUT]]
 
 
 def _lines() -> list[str]:
     return WRITTEN.read_text("utf-8").splitlines()
-
-
-def _marked(part: Part) -> str:
-    tag, text = part
-    return mark(tag, text) if tag not in ("", "said") else text
 
 
 def _filled(form: str) -> str:
@@ -106,6 +100,5 @@ def _exchanged(request: Sequence[Part], pools: dict[str, list[str]], rng: random
     for tag, text in request:
         share = _OTHER_LIMIT if tag == "said" else _OTHER_PART
         is_whole = tag not in ("", "said") or (tag == "said" and _has_end(text))
-        chosen = rng.choice(pools[tag]) if is_whole and rng.random() < share else text
-        texts.append(_marked((tag, chosen)))
+        texts.append(rng.choice(pools[tag]) if is_whole and rng.random() < share else text)
     return "".join(texts)

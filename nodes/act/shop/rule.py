@@ -43,7 +43,6 @@ from pydantic import Field
 
 from stategate.envs.webshop.reading import FORMS
 from stategate.envs.webshop.view import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
-from stategate.language.instruction.aligned import is_excluded
 from stategate.nodes.act.page_features import WHOLE, match_share
 from stategate.nodes.act.shop import Product, ShopPage, read_page
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
@@ -112,7 +111,7 @@ class Rule(ActorParams):
 
     def _results(self, page: ShopPage, step: int) -> Choice | None:
         tried = set(page.trail.opened) | {p.action for p in page.products if p.is_seen}
-        fits = [p for p in page.products if not is_excluded(page.goal, p.price)]
+        fits = [p for p in page.products if not page.goal.parsed.excludes(p.price)]
         ranked = _ranked(page, fits)
         fresh = [product for product in ranked if product.action not in tried]
         opened = [product for product in ranked if product.action in page.trail.opened]
@@ -141,7 +140,7 @@ class Rule(ActorParams):
         accepted = settles or blind or bool(page.trail.since)
         values = picks(page, _LIKELY if settles else _ASKED)
         stays = settles or bool(page.trail.since) or PREV not in page.actions
-        if not stays and is_excluded(page.goal, page.price):
+        if not stays and page.goal.parsed.excludes(page.price):
             return PREV, "beyond the price limit"
         if not stays and page.goal.meets() < _MET:
             return PREV, "not all that is wanted is offered"
