@@ -171,9 +171,7 @@ class Walk:
     def look(self, reader: Reader | None = None) -> BuiltContext:
         """Return what the actor (or another ``reader``) reads of the page."""
         reader, resources = reader or self.reader, self._readers.resources
-        source = PageSource(resources.profile.view, self.page, lambda: resources.embedder)
-        if resources.profile.partially_observed:
-            source = source.after(self.memory)
+        source = PageSource(resources.profile, self.page, lambda: resources.embedder, self.memory)
         request = ContextRequest(
             instruction=self.instruction,
             observation=self.page,
