@@ -19,7 +19,7 @@ from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import describe
-from stategate.nodes.retrieval.ranking import Scores, bm25, cosine, fuse, softmax
+from stategate.nodes.retrieval.ranking import Scores, bm25, cosine, fuse
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.text import one_line
 
@@ -66,6 +66,8 @@ def weigh(
     """Rank ``documents`` by the gradient; scores of ``partners`` are added to it, as z-scores."""
     if not documents:  # then no model need be loaded
         return Ranking(np.zeros(0), np.zeros(0), {})
+    from scipy.special import softmax
+
     texts = [document.as_text() for document in documents]
     parts = {GRADIENT: gradient(memory.backend, memory.states(documents), question)}
     for partner in partners:
