@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from stategate.evals.core.statistics import paired, ranking_metrics, summary_row
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Rerank, require_names
-from stategate.nodes.build_context.rico import GRADIENT, rank
+from stategate.nodes.build_context.rico import GRADIENT, gradient
 from stategate.nodes.models.documents import Document, DocumentMemory
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.resources import Resources
@@ -146,7 +146,7 @@ def scorer_of(name: str, settings: Rerank) -> Callable[[Question], Callable[[], 
 
     def by_gradient(question: Question) -> Callable[[], Scores]:
         states = memory.states(question.documents)
-        return lambda: rank(memory.backend, states, question.question).scores
+        return lambda: gradient(memory.backend, states, question.question)
 
     return by_gradient
 

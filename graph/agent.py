@@ -87,9 +87,9 @@ class Agent:
         observation, resources = self.observation(state), self.resources
         source = self.config.env.source(observation, resources)
         if source is None:
-            source = PageSource(resources.profile.view, observation, lambda: resources.embedder)
-            if resources.profile.partially_observed:
-                source = source.after(read_events(state))
+            source = PageSource(
+                resources.profile, observation, lambda: resources.embedder, read_events(state)
+            )
         request = ContextRequest(
             self.instruction(state["session"]),
             observation,

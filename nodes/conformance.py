@@ -263,7 +263,7 @@ def requests(
     )
     state = np.linspace(-1, 1, 384, dtype=np.float32)
     for profile, instruction, page in samples(worlds):
-        source = PageSource(profile.view, page, lambda: resources.embedder)
+        source = PageSource(profile, page, lambda: resources.embedder)
         for budget in budgets:
             yield ContextRequest(instruction, page, source, events, budget, state, profile)
 

@@ -85,9 +85,7 @@ class Walk:
     def look(self, context: ContextParams | None = None) -> BuiltContext:
         """Return what the actor reads of the page, or what another ``context`` shows."""
         context, resources = context or self._context, self._resources
-        source = PageSource(resources.profile.view, self.page, lambda: resources.embedder)
-        if resources.profile.partially_observed:
-            source = source.after(self.memory)
+        source = PageSource(resources.profile, self.page, lambda: resources.embedder, self.memory)
         request = ContextRequest(
             instruction=self.instruction,
             observation=self.page,

@@ -30,7 +30,6 @@ from stategate.nodes.protocols import (
 from stategate.nodes.retrieval.page import BREAK, lead, render, text_of
 from stategate.stores.text import one_line, without_line_breaks
 from stategate.stores.tokens import count_tokens, truncate
-from stategate.stores.traces import Event
 
 
 class FramedContext(ContextParams):
@@ -212,27 +211,15 @@ def page_piece(
 def _tail(
     request: ContextRequest, visible: Sequence[Chunk], history: int, budget: int
 ) -> list[Piece]:
-    lines = request.view.status(request.observation, visible)
-    status = line_piece("status", "status", [f for line in lines for f in _status(line)])
+    """Return the status and, under "Actions so far:", the latest actions that fit ``budget`` tokens."""
+    status_lines = request.view.status(request.observation, visible)
+    status = line_piece("status", "status", [f for line in status_lines for f in _status(line)])
     pieces: list[Piece] = []
     if status.text and status.tokens_after <= budget:
         pieces.append(status)
         budget -= status.tokens_after
-    return pieces + history_pieces(request.events, history, budget)
-
-
-def _status(line: StatusLine) -> list[Fragment]:
-    """Return a status line as a lead, and the value that it ends in, if it says one."""
-    text, value = without_line_breaks(line.text), without_line_breaks(line.value)
-    if not value or not text.endswith(value):
-        return [Fragment(f"{text}\n", role="fact")]
-    return [lead(text.removesuffix(value)), Fragment(value, role="value", name=line.name), BREAK]
-
-
-def history_pieces(events: Sequence[Event], count: int, budget: int) -> list[Piece]:
-    """Return "Actions so far:" and its numbered lines, the latest that fit ``budget`` tokens."""
-    acts = [event for event in events if event.kind == "ACT"][-count:] if count else []
-    header = line_piece("history", "history", "Actions so far:\n", budget)
+    events = request.events
+    acts = [event for event in events if event.kind == "ACT"][-history:] if history else []
     notes = {event.t - 1: one_line(event.text) for event in events if event.kind == "NOTE"}
     lines = []
     for e in acts:
@@ -241,7 +228,16 @@ def history_pieces(events: Sequence[Event], count: int, budget: int) -> list[Pie
         if e.t in notes and notes[e.t] != notes.get(e.t - 1):
             line += [lead(NOTE), Fragment(notes[e.t], role="note"), BREAK]
         lines.append(line_piece(f"history:{e.t}", "history", line, 60))
-    return headed(header, lines, budget)
+    header = line_piece("history", "history", "Actions so far:\n", budget)
+    return pieces + headed(header, lines, budget)
+
+
+def _status(line: StatusLine) -> list[Fragment]:
+    """Return a status line as a lead, and the value that it ends in, if it says one."""
+    text, value = without_line_breaks(line.text), without_line_breaks(line.value)
+    if not value or not text.endswith(value):
+        return [Fragment(f"{text}\n", role="fact")]
+    return [lead(text.removesuffix(value)), Fragment(value, role="value", name=line.name), BREAK]
 
 
 def headed(header: Piece, lines: Sequence[Piece], budget: int) -> list[Piece]:

@@ -242,25 +242,22 @@ class ExperienceTrace(AdvisedContext):
         @lru_cache(maxsize=_KEPT)
         def advice(question: str, version: str | None, room: int) -> list[Piece]:
             """Return the advice for ``question``; a bank of another version may know better."""
-            hits: dict[str, Hit] = {}  # of each task the best
+            best: dict[str, Hit] = {}  # of each task
             for hit in bank.search(embedder.embed([question])[0], 4 * _WIDE):
-                hits.setdefault(hit.row.task, hit)
-            return self._advice(question, list(hits.values())[:_WIDE], room)
+                best.setdefault(hit.row.task, hit)
+            similar = list(best.values())[:_WIDE]
+            eligible = [h for h in similar if h.score >= self.min_score and h.row.q >= self.min_q]
+            hits = [hit for hit in eligible if trust_of(hit.row) >= self.min_trust]
+            notes = [self.distrusted(hit) for hit in eligible if hit not in hits]
+            if not any(hit.row.data.get("lessons") for hit in hits):
+                hits = hits[:_SHOWN]
+            lines = _lessons(question, hits) or _plan(hits) if hits else []
+            return advice_pieces(lines, hits, notes, room)
 
         def find(request: ContextRequest, room: int) -> list[Piece]:
             return advice(request.instruction, bank.meta("version"), room)
 
         return with_pieces(resources.get(self.inner), self.advice_tokens, find)
-
-    def _advice(self, question: str, candidates: Sequence[Hit], room: int) -> list[Piece]:
-        """Return the advice of the similar tasks among ``candidates``, best first."""
-        eligible = [h for h in candidates if h.score >= self.min_score and h.row.q >= self.min_q]
-        hits = [hit for hit in eligible if trust_of(hit.row) >= self.min_trust]
-        notes = [self.distrusted(hit) for hit in eligible if hit not in hits]
-        if not any(hit.row.data.get("lessons") for hit in hits):
-            hits = hits[:_SHOWN]
-        lines = _lessons(question, hits) or _plan(hits) if hits else []
-        return advice_pieces(lines, hits, notes, room)
 
 
 def _listed(fragments: Iterable[Fragment]) -> list[Fragment]:

@@ -53,15 +53,10 @@ class Retrieve(FramedContext):
 
         def build_context(request: ContextRequest) -> BuiltContext:
             vector, weights = query(request)
-            # Vector search proposes candidates: all chunks of a page, the nearest of a corpus.
-            order = {chunk.id: place for place, chunk in enumerate(request.source.all())}
-            hits = request.source.search(vector, max(len(order), 4 * self.top_k))
-            candidates = sorted(
-                (pair for pair in hits if pair[0].role != "frame"),
-                key=lambda pair: order.get(pair[0].id, len(order)),
-            )
-            chunks = [chunk for chunk, _ in candidates]
-            scores = np.array([score for _, score in candidates], dtype=np.float64)
+            every = request.source.all()
+            cosines = {c.id: score for c, score in request.source.search(vector, len(every))}
+            chunks = [c for c in every if c.id in cosines and c.role != "frame"]
+            scores = np.array([cosines[c.id] for c in chunks], dtype=np.float64)
             if chunks and weights.any():
                 done = done_in(request.events)
                 scores += match(request.instruction, chunks, done) @ weights

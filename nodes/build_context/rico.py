@@ -6,7 +6,7 @@ i is -∂L/∂w_i at w = 1/N. It takes one forward and one backward pass.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import describe
-from stategate.nodes.retrieval.ranking import Scores, bm25, cosine, fuse, softmax, z_scores
+from stategate.nodes.retrieval.ranking import Scores, bm25, cosine, fuse
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.text import one_line
 
@@ -34,27 +34,26 @@ Partner = Literal["bm25", "bm25_stem", "embedder"]
 
 @dataclass(frozen=True)
 class Ranking:
-    """A ranker's result. ``weights`` sum to one and are for display; ``scores`` decide.
+    """A ranking of documents. ``weights`` sum to one and are for display; ``scores`` decide.
 
-    ``parts`` are each ranker's own scores where some are fused.
+    ``parts`` are each ranker's own scores.
     """
 
     scores: Scores
     weights: Scores
-    parts: Mapping[str, Scores] = field(default_factory=dict)
+    parts: Mapping[str, Scores]
 
     def order(self) -> list[int]:
         """Return the documents' indices, most relevant first; ties keep their order."""
         return [int(i) for i in np.argsort(-self.scores, kind="stable")]
 
 
-def rank(backend: "Backend", states: "Sequence[Tensor]", question: str) -> Ranking:
-    """Return the ranking of ``states`` by the gradient of the question's loss."""
+def gradient(backend: "Backend", states: "Sequence[Tensor]", question: str) -> Scores:
+    """Score ``states`` by the gradient of the question's loss at uniform weights."""
     import torch
 
     weights = torch.full((len(states),), 1 / len(states))
-    scores = -backend.slope(states, weights, question).double().numpy()
-    return Ranking(scores, softmax(z_scores(scores)))
+    return np.asarray(-backend.slope(states, weights, question).double().numpy())
 
 
 def weigh(
@@ -66,19 +65,18 @@ def weigh(
 ) -> Ranking:
     """Rank ``documents`` by the gradient; scores of ``partners`` are added to it, as z-scores."""
     if not documents:  # then no model need be loaded
-        return Ranking(np.zeros(0), np.zeros(0))
-    ranking = rank(memory.backend, memory.states(documents), question)
+        return Ranking(np.zeros(0), np.zeros(0), {})
+    from scipy.special import softmax
+
     texts = [document.as_text() for document in documents]
-    parts = {GRADIENT: ranking.scores}
+    parts = {GRADIENT: gradient(memory.backend, memory.states(documents), question)}
     for partner in partners:
         if partner == "embedder":
             parts[partner] = cosine(embedder(), question, texts)
         else:
             parts[partner] = bm25(question, texts, stemmed=partner == "bm25_stem")
-    if len(parts) == 1:
-        return replace(ranking, parts=parts)
     fused = fuse(list(parts.values())) / len(parts)
-    return Ranking(fused, softmax(fused), parts)
+    return Ranking(fused if partners else parts[GRADIENT], softmax(fused), parts)
 
 
 def documents_of(corpus: str) -> list[Document]:

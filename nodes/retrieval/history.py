@@ -1,7 +1,8 @@
 """Parts of past results as a source of candidates, newest result first."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -47,13 +48,13 @@ class HistorySource:
             return []
         chunks = self._chunks
         if len(chunks) > _EMBEDDED:
-            by_words = word_scores(dict.fromkeys(words_of(self._query), 1.0), chunks)
+            by_words = word_scores(self._query, chunks)
             chunks = tuple(chunks[i] for i in np.argsort(-by_words, kind="stable")[:_EMBEDDED])
         return nearest(chunks, visible_text, self._embedder, vector, k)
 
     def find(self, query: str, k: int) -> list[tuple[Chunk, float]]:
         """Return up to ``k`` parts that share words with ``query``, best first."""
-        scores = word_scores(dict.fromkeys(words_of(query), 1.0), self._chunks)
+        scores = word_scores(query, self._chunks)
         order = np.argsort(-scores, kind="stable")[:k]
         return [(self._chunks[i], float(scores[i])) for i in order if scores[i] > 0]
 
@@ -109,22 +110,19 @@ def excerpt(chunks: Sequence[Chunk], places: Iterable[int]) -> str:
     return "\n".join(lines)
 
 
-def word_scores(query: Mapping[str, float], chunks: Sequence[Chunk]) -> Vector:
-    """Return for each part the summed rarity of the words of ``query`` (with weights) in it.
+def word_scores(query: str, chunks: Sequence[Chunk]) -> Vector:
+    """Return for each part the summed rarity of the words of ``query`` in it.
 
     A word is rare that few of ``chunks`` hold. Longer parts hold more words by chance: the sum is
     divided by a slowly growing length.
     """
     scores = np.zeros(len(chunks), dtype=np.float32)
-    query_words = frozenset(query)
+    query_words = frozenset(words_of(query))
     every: list[frozenset[str]] = [chunk.data["words"] for chunk in chunks]
     shared = [query_words & words for words in every]
-    counts: dict[str, int] = {}
-    for words in shared:
-        for word in words:
-            counts[word] = counts.get(word, 0) + 1
+    counts = Counter(word for words in shared for word in words)
     total = len(chunks) + 1
-    worth = {w: query[w] * math.log(1 + (total - n + 0.5) / (n + 0.5)) for w, n in counts.items()}
+    worth = {w: math.log(1 + (total - n + 0.5) / (n + 0.5)) for w, n in counts.items()}
     for i, words in enumerate(shared):
         if words:
             length = max(len(every[i]), _SHORTEST) / _SHORTEST

@@ -4,15 +4,14 @@ Earlier steps come from the recent events in graph state, which short-term memor
 budget: builders stay pure, and a resumed or forked episode finds them in its checkpoint.
 """
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
-from stategate.envs.protocols import Chunk, Fragment, Observation, View, fragments_of
-from stategate.nodes.protocols import Embedder, Vector
+from stategate.envs.protocols import Chunk, Fragment, Observation, fragments_of
+from stategate.nodes.protocols import Embedder, Vector, WorldProfile
 from stategate.nodes.retrieval.quoting import shielded
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
@@ -28,22 +27,21 @@ LEGEND = f"So far ({DONE} marks what was done before):\n"
 
 
 class PageSource:
-    """The chunks that ``view`` makes of one page.
+    """The chunks of one page; in a world that is seen in part, after the earlier steps of ``events``.
 
     ``search`` embeds them on first use (each text once, by hash).
     """
 
     def __init__(
-        self, view: View, observation: Observation, embedder: Callable[[], Embedder]
+        self,
+        profile: WorldProfile,
+        observation: Observation,
+        embedder: Callable[[], Embedder],
+        events: Sequence[Event] = (),
     ) -> None:
-        self._chunks = tuple(view.chunks(observation))
+        past = past_chunks(events) if profile.partially_observed else []
+        self._chunks = (*past, *profile.view.chunks(observation))
         self._embedder = embedder
-
-    def after(self, events: Sequence[Event]) -> "PageSource":
-        """Return this page with the earlier steps of ``events`` in front."""
-        source = copy.copy(self)
-        source._chunks = (*past_chunks(events), *self._chunks)
-        return source
 
     def all(self) -> Sequence[Chunk]:
         """Return every chunk: earlier steps, oldest first, then the page's, in page order."""

@@ -53,14 +53,6 @@ def z_scores(scores: Sequence[float] | Scores) -> Scores:
     return np.asarray((values - values.mean()) / deviation)
 
 
-def softmax(scores: Scores) -> Scores:
-    """Return positive weights that sum to one."""
-    if not len(scores):
-        return scores
-    raised = np.exp(scores - scores.max())
-    return np.asarray(raised / raised.sum())
-
-
 def fuse(scores: Sequence[Sequence[float] | Scores]) -> Scores:
     """Return the sum of the z-scores of several rankers."""
     return np.asarray(np.sum([z_scores(row) for row in scores], axis=0))

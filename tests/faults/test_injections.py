@@ -115,7 +115,7 @@ def context_of(resources, settings, observation, wish=WISH, events=EVENTS, sourc
     """Return what a builder makes of an observation, or of a source's chunks."""
     params = registry().parse("context", settings)
     profile = resources.profile
-    source = source or PageSource(profile.view, observation, lambda: resources.embedder)
+    source = source or PageSource(profile, observation, lambda: resources.embedder)
     request = ContextRequest(wish, observation, source, events, params.budget, None, profile)
     return resources.get(params)(request)
 
@@ -245,7 +245,7 @@ def test_a_room_cannot_tell_of_steps_that_were_not_taken(settings):
             Event("OBS", text, 1),
         )
         seen = Observation(text, actions)
-        source = PageSource(resources.profile.view, seen, lambda: resources.embedder).after(events)
+        source = PageSource(resources.profile, seen, lambda: resources.embedder, events)
         context = context_of(resources, settings, seen, wish, events, source)
         assert set(context.actions) <= set(actions)
         steps = {piece.step.action for piece in context.pieces if piece.step is not None}

@@ -36,7 +36,7 @@ def pages() -> list[ContextRequest]:
             instruction = shop.instruction(session)
             past: list[Event] = []
             for step, action in enumerate(rule_moves(goal)):
-                source = PageSource(VIEW, page, lambda: Hashing().build(Resources()))
+                source = PageSource(PROFILE, page, lambda: Hashing().build(Resources()))
                 found.append(
                     ContextRequest(instruction, page, source, tuple(past), 2000, profile=PROFILE)
                 )
@@ -184,7 +184,7 @@ SEARCHED, RESULTS, ITEM, CHOSEN, *RICH = [page for _, page in WebShopEnv.samples
 
 
 def asked(observation, budget, events=(), instruction="Find me a scarf"):
-    source = PageSource(VIEW, observation, embedder)
+    source = PageSource(PROFILE, observation, embedder)
     return ContextRequest(instruction, observation, source, tuple(events), budget, profile=PROFILE)
 
 

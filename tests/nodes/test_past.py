@@ -20,7 +20,6 @@ from stategate.stores.traces import Event
 from tests.kit import text_in
 
 PROFILE = AlfWorldEnv().profile()
-VIEW = PROFILE.view
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,7 @@ def test_a_model_s_notes_stand_for_all_but_the_last_steps(moments):
 
 def request(moment, resources, budget):
     asked, seen, events, _ = moment
-    source = PageSource(VIEW, seen, lambda: resources.embedder).after(events)
+    source = PageSource(PROFILE, seen, lambda: resources.embedder, events)
     return ContextRequest(asked, seen, source, events, budget, None, PROFILE)
 
 

@@ -239,10 +239,9 @@ def padded(rows: Sequence[Sequence[int]], width: int) -> NDArray[np.int64]:
 class NeedScorer:
     """Scores parts by the probability that a later call or the answer takes a value from them."""
 
-    def __init__(self, weights: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
+    def __init__(self, weights: Mapping[str, Any]) -> None:
         self._weights = {name: np.array(w, dtype=np.float32) for name, w in weights.items()}
         self._weights["words"][0] = 0.0  # of no word
-        self.meta = meta
 
     def initial(self) -> Vector:
         """Return the state before the first message."""
@@ -305,5 +304,4 @@ class NeedScorer:
 @lru_cache(maxsize=8)
 def load_scorer(name: str = SHIPPED) -> NeedScorer:
     """Return the scorer of a checkpoint. Raises ``UserError`` where it is missing or damaged."""
-    weights, meta = load_arrays(name, KIND)
-    return NeedScorer(weights, meta)
+    return NeedScorer(load_arrays(name, KIND)[0])

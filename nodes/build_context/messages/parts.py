@@ -19,7 +19,6 @@ from stategate.envs.messages.history import tokens_in
 from stategate.envs.protocols import Chunk
 from stategate.nodes.protocols import Vector
 from stategate.nodes.retrieval.history import visible_text, with_leads, word_scores
-from stategate.stores.text import words_of
 
 PRICE = 2.0
 LOSS = 40_000.0
@@ -50,7 +49,7 @@ class Offer:
 
 
 def adjusted(
-    chances: Mapping[str, Vector], results: Mapping[str, Sequence[Chunk]], query_text: str
+    chances: Mapping[str, Vector], results: Mapping[str, Sequence[Chunk]], query: str
 ) -> dict[str, Vector]:
     """Return the parts' chances, corrected for long lists and for words shared with the query.
 
@@ -58,7 +57,6 @@ def adjusted(
     first ones, which show what the list is. A part that shares the rarest words with the query is
     shown, whatever its chance.
     """
-    query = dict.fromkeys(words_of(query_text), 1.0)
     scores = word_scores(query, [chunk for parts in results.values() for chunk in parts])
     top = float(scores.max(initial=0.0)) or 1.0
     ours: dict[str, Vector] = {}

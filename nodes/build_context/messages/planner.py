@@ -41,7 +41,6 @@ from stategate.nodes.build_context.messages.decisions import (
 from stategate.nodes.build_context.messages.need import (
     SHIPPED,
     NeedScorer,
-    ThreadFacts,
     load_scorer,
     parts_of,
 )
@@ -52,7 +51,7 @@ from stategate.nodes.build_context.messages.parts import (
     rendered,
     select,
 )
-from stategate.nodes.build_context.messages.plan import NOTE_TOKENS, History, Plan, Slot, apply
+from stategate.nodes.build_context.messages.slots import NOTE_TOKENS, History, Slot
 from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Vector
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
@@ -98,20 +97,16 @@ class HistoryPlanner:
         fixed = 0 if system is None else tokens_of(system)
         fixed += sum(tokens_in(_schema(tool)) for tool in tools)
         decisions, state = self._read(messages, decisions)
-        history = History.of(messages, decisions, fixed, self.settings)
-        name = recall if self.settings.recall else ""
-        history = replace(history, state=state, recall=name)
-        return apply(history, self.plan(history, decisions), decisions, self.settings)
-
-    def plan(self, history: History, previous: Decisions) -> Plan:
-        """Return the plan for ``history`` after the ``previous`` decisions.
-
-        1. Show everything as before. 2. Shorten new results where that pays. 3. Above the budget, cut:
-        leave out the oldest rounds until the others fit, and choose the parts of old results anew.
-        """
-        plan = self._with_new(history, _repeated(history, previous))
-        limit = history.fixed + self._room(history)
-        return self._cut(history, plan) if history.size(plan) > limit else plan
+        recall = recall if self.settings.recall else ""
+        history = History.of(
+            messages, decisions, self.settings, fixed=fixed, recall=recall, state=state
+        )
+        # 1. Everything is shown as before. 2. New results are shortened where that pays. 3. Above the
+        # budget the oldest rounds are left out until the others fit, and old results chosen anew.
+        self._shorten_new(history)
+        if history.size > fixed + self._room(history):
+            self._cut(history)
+        return history.prepared(decisions, self.settings)
 
     def _room(self, history: History) -> int:
         """Return the tokens for messages; tools and system message never take more than 3/4."""
@@ -120,7 +115,7 @@ class HistoryPlanner:
             warn_once(f"tools and system message take {fixed} of {budget} tokens: raise the budget")
         return max(budget - fixed, budget // 4)
 
-    def _with_new(self, history: History, plan: Plan) -> Plan:
+    def _shorten_new(self, history: History) -> None:
         """Shorten new results: those larger than their share, and parts that nobody will need."""
         scorer = self._scorer()
         max_tokens = self.settings.new_result_tokens(scorer is not None)
@@ -132,12 +127,11 @@ class HistoryPlanner:
                 continue
             if slot.text_size > max_tokens:
                 why = "larger than a new result may be"
-                plan = plan.showing(slot, self._fitted(history, slot, max_tokens, why))
+                slot.rendering = self._fitted(history, slot, max_tokens, why)
             elif scorer is not None and slot.text_size > _WORTH_READING:
                 shorter = self._fitted(history, slot, slot.text_size, "parts that nobody will need")
                 if slot.text_size - shorter.size >= _LEAST_GAIN:
-                    plan = plan.showing(slot, shorter)
-        return plan
+                    slot.rendering = shorter
 
     def _fitted(self, history: History, slot: Slot, room: int, why: str) -> Rendering:
         """Fit one result into ``room`` tokens, down to its note."""
@@ -152,56 +146,47 @@ class HistoryPlanner:
             budget -= over + 8
         return slot.note(history.recall, why)
 
-    def _cut(self, history: History, plan: Plan) -> Plan:
+    def _cut(self, history: History) -> None:
         """Plan everything anew, down to the low watermark."""
+        history.is_cut = True
         low = round(self._room(history) * self.settings.low_watermark)
-        room = history.fixed + low - round(low * _FOR_RESULTS)
-        scored = [s for s in history.slots if s.is_result and not s.is_new and self._scorer()]
-        chances = self._chances(history, scored)
-        needs = {key: float(each.sum()) for key, each in chances.items()}
-        left_out = history.left_out_within(room, needs)
-        results = [
-            slot
-            for slot in history.slots
-            if slot.is_result and slot.place not in left_out and not slot.is_pinned
-        ]
+        results = [slot for slot in history.slots if slot.is_result]
+        needs: dict[str, float] = {}
+        if self._scorer() is not None:
+            chances = self._chances(history, [slot for slot in results if not slot.is_new])
+            needs = {key: float(each.sum()) for key, each in chances.items()}
+        history.leave_out(history.fixed + low - round(low * _FOR_RESULTS), needs)
+        results = [slot for slot in results if not slot.left_out and not slot.is_pinned]
         old = [slot for slot in results if not slot.is_new]
-        shortened = {
-            slot.place: plan.renderings[slot.place]
-            for slot in results
-            if slot.is_new and slot.place in plan.renderings
-        }
-        plan = Plan(left_out, shortened, is_cut=True)
-        room = history.fixed + low - history.size(plan)
+        for slot in old:
+            slot.rendering = None
+        room = history.fixed + low - history.size
         room += sum(slot.text_size - NOTE_TOKENS for slot in old)
         newest = old[-self._params.events :] if isinstance(self._params, Window) else old
         chosen: dict[int, Rendering] = {}
         if newest and room > 0:
             chosen = self._chosen(history, newest, room, len(history.messages))
-        why = "older than the newest results"
         for slot in old:
             if slot.place in chosen:
                 rendering = replace(chosen[slot.place], why=f"by {self.settings.kind}")
             else:
-                rendering = slot.note(history.recall, why)
+                rendering = slot.note(history.recall, "older than the newest results")
             if rendering.text != text_of(slot.message):
-                shortened[slot.place] = rendering
-        return self._within_budget(history, replace(plan, renderings=shortened), results)
+                slot.rendering = rendering
+        self._hold_budget(history, results)
 
-    def _within_budget(self, history: History, plan: Plan, results: Sequence[Slot]) -> Plan:
+    def _hold_budget(self, history: History, results: Sequence[Slot]) -> None:
         """Bring the prompt under the budget by shortening old results, then new ones."""
-        sizes = {slot.place: plan.size_of(slot) for slot in results if slot.is_new}
-        for slot in sorted(results, key=lambda s: (s.is_new, -sizes.get(s.place, 0))):
-            over = history.size(plan) - history.fixed - self._room(history)
+        why = "to hold the budget"
+        for slot in sorted(results, key=lambda s: (s.is_new, -s.visible_size * s.is_new)):
+            over = history.size - history.fixed - self._room(history)
             if over <= 0:
-                return plan
-            why = "to hold the budget"
+                return
             if slot.is_new:
-                room = plan.text_size_of(slot) - over
-                plan = plan.showing(slot, self._fitted(history, slot, room, why))
+                room = slot.text_size - (slot.size - slot.visible_size) - over
+                slot.rendering = self._fitted(history, slot, room, why)
             else:
-                plan = plan.showing(slot, slot.note(history.recall, why))
-        return plan
+                slot.rendering = slot.note(history.recall, why)
 
     def _chosen(
         self, history: History, slots: Sequence[Slot], budget: int, end: int
@@ -223,17 +208,22 @@ class HistoryPlanner:
         }
 
     def _chances(self, history: History, slots: Sequence[Slot]) -> dict[str, Vector]:
-        """Return for each result the chance of each part that a later turn needs it."""
-        results = [(parts_of(slot.text), slot.tool) for slot in slots]
+        """Return for each result the chance of each part that a later turn needs it.
+
+        A result is scored once a call, however often its parts are chosen.
+        """
+        unread = [slot for slot in slots if slot.place not in history.chances]
+        results = [(parts_of(slot.text), slot.tool) for slot in unread]
         scorer = self._scorer()
         if scorer is None or history.state is None:
             rows = [np.full(len(parts), _ANY_PART, dtype=np.float32) for parts, _ in results]
         else:
             places = [i for i, m in enumerate(history.messages) if isinstance(m, ToolMessage)]
             ages = {place: age for age, place in enumerate(reversed(places))}
-            aged = [(*result, ages[s.place]) for result, s in zip(results, slots, strict=True)]
-            rows = scorer.scores(history.state, ThreadFacts.of(history.messages), aged)
-        return {slot.key: row for slot, row in zip(slots, rows, strict=True)}
+            aged = [(*result, ages[s.place]) for result, s in zip(results, unread, strict=True)]
+            rows = scorer.scores(history.state, history.facts, aged)
+        history.chances |= {slot.place: row for slot, row in zip(unread, rows, strict=True)}
+        return {slot.key: history.chances[slot.place] for slot in slots}
 
     def _scorer(self) -> NeedScorer | None:
         """Return what ranks parts by need; None for other kinds, and where no checkpoint ships."""
@@ -263,18 +253,6 @@ def _schema(tool: Any) -> str:
     """Return a tool as the model reads it."""
     schema = tool if isinstance(tool, dict) else convert_to_openai_tool(tool)
     return json.dumps(schema, ensure_ascii=False, default=str)
-
-
-def _repeated(history: History, previous: Decisions) -> Plan:
-    """Return the plan that shows everything as earlier calls did."""
-    gone = set(previous.left_out)
-    left_out = {slot.place: "as before" for slot in history.slots if slot.key in gone}
-    renderings = {
-        slot.place: Rendering(slot.frozen, tokens_in(slot.frozen), "as before")
-        for slot in history.slots
-        if slot.frozen is not None and slot.place not in left_out and not slot.is_pinned
-    }
-    return Plan(left_out, renderings)
 
 
 def _request(

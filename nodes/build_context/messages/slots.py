@@ -1,0 +1,285 @@
+"""A history as slots: each message before a call, and what the call shows of it.
+
+:meth:`History.prepared` makes the messages of the call, the decisions for the next call, and the audit.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+
+from stategate.envs.messages.history import (
+    bounded,
+    calls_of,
+    digest,
+    key_of,
+    name_of,
+    repaired,
+    rounds_of,
+    text_of,
+    tokens_in,
+    tokens_of,
+    tool_of,
+    tools_called,
+    with_text,
+)
+from stategate.nodes.build_context.messages.decisions import (
+    Audit,
+    Decisions,
+    Fate,
+    HistorySettings,
+    PreparedCall,
+    Row,
+)
+from stategate.nodes.build_context.messages.need import ThreadFacts
+from stategate.nodes.build_context.messages.parts import Rendering, note
+from stategate.nodes.protocols import Vector
+
+#: Tokens that the note of a shortened result may have.
+NOTE_TOKENS = 14
+#: The message that says what was left out.
+NOTE_ID = "stategate-note"
+_LEFT_OUT_TOKENS = 90  # that its note may have
+_LISTED, _QUOTED = 4, 48  # turns of people that it names, and characters of each
+_WHY = {
+    True: "calls that no longer fit",
+    False: "the oldest turns, after the calls",
+}
+
+
+@dataclass
+class Slot:
+    """One message. ``size`` counts all of it, ``text_size`` a result's text alone.
+
+    ``tool`` gave this result; it ``is_new`` if no call has shown it yet. ``is_pinned``: it stays whole.
+    ``rendering`` is what is shown of a result (None: all of it), ``left_out`` why the message goes.
+    """
+
+    place: int
+    key: str
+    name: str
+    message: BaseMessage
+    size: int
+    text: str
+    text_size: int
+    tool: str
+    is_new: bool
+    is_pinned: bool
+    rendering: Rendering | None = None
+    left_out: str = ""
+
+    @property
+    def is_result(self) -> bool:
+        """Whether a tool returned it."""
+        return isinstance(self.message, ToolMessage)
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether it is of a round of calls and results."""
+        return self.is_result or bool(calls_of(self.message))
+
+    @property
+    def visible_size(self) -> int:
+        """Tokens of what is shown of the message."""
+        if self.left_out:
+            return 0
+        hidden = 0 if self.rendering is None else self.text_size - self.rendering.size
+        return self.size - hidden
+
+    @property
+    def least_size(self) -> int:
+        """Tokens that the message costs where nothing but its note is shown of a result."""
+        hidden = 0 if self.is_pinned else max(self.text_size - NOTE_TOKENS, 0)
+        return self.size - hidden
+
+    def note(self, recall: str, why: str) -> Rendering:
+        """Return the shortest rendering of a result: the note alone, or a text that is shorter."""
+        text = note(self.text_size, self.name, recall)
+        size = tokens_in(text)
+        if size >= self.text_size:
+            return Rendering(self.text, tokens_in(self.text), why)
+        return Rendering(text, size, why, is_note=True)
+
+
+@dataclass
+class History:
+    """The messages before a call; ``fixed`` are the tokens of tools and system message.
+
+    ``slots`` are the messages that providers take: not those of calls without their results, nor of
+    results without their call. ``recall`` is the name of the recall tool, "" where there is none.
+    ``state`` is the need scorer's, ``chances`` what it said of the parts of results, by place.
+    """
+
+    messages: Sequence[BaseMessage]
+    rounds: Sequence[Sequence[Slot]]
+    fixed: int
+    recall: str
+    state: Vector | None
+    chances: dict[int, Vector] = field(default_factory=dict)
+    is_cut: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        messages: Sequence[BaseMessage],
+        previous: Decisions,
+        settings: HistorySettings,
+        *,
+        fixed: int,
+        recall: str,
+        state: Vector | None,
+    ) -> "History":
+        """Return the history of ``messages``, of which earlier calls decided ``previous``."""
+        standing = repaired(messages)
+        places, members = list(standing), list(standing.values())
+        names, every = tools_called(members), rounds_of(members)
+        rounds: list[list[Slot]] = []
+        for round_ in every:
+            slots: list[Slot] = []
+            for place, message in ((places[i], members[i]) for i in round_):
+                key, whole = key_of(messages[place], place), text_of(message)
+                text = bounded(whole)
+                is_result = isinstance(message, ToolMessage)
+                check, before = previous.frozen.get(key, (None, ""))
+                is_frozen = is_result and check == digest(text)
+                is_pinned = key in previous.restored or settings.is_pinned(messages[place])
+                slot = Slot(
+                    place=place,
+                    key=key,
+                    name=name_of(messages[place], place),
+                    message=message,
+                    size=tokens_of(message),
+                    text=text,
+                    text_size=tokens_in(whole) if is_result else 0,
+                    tool=tool_of(message, names),
+                    is_new=is_result and not is_frozen and round_ is every[-1],
+                    is_pinned=is_pinned,
+                    left_out="as before" if key in previous.left_out else "",
+                )
+                if is_frozen and not is_pinned and not slot.left_out:
+                    slot.rendering = Rendering(before, tokens_in(before), "as before")
+                slots.append(slot)
+            rounds.append(slots)
+        return cls(messages, rounds, fixed, recall, state)
+
+    @cached_property
+    def slots(self) -> Sequence[Slot]:
+        """The messages in their order."""
+        return [slot for slots in self.rounds for slot in slots]
+
+    @cached_property
+    def facts(self) -> ThreadFacts:
+        """What the need scorer compares parts with."""
+        return ThreadFacts.of(self.messages)
+
+    @property
+    def size(self) -> int:
+        """Tokens of the whole prompt."""
+        left_out = self._note()
+        size = self.fixed + sum(slot.visible_size for slot in self.slots)
+        return size + (tokens_of(left_out) if left_out else 0)
+
+    def leave_out(self, room: int, needs: Mapping[str, float]) -> None:
+        """Choose anew which messages to leave out, so that the others fit ``room`` tokens.
+
+        Each result counts as its note. Rounds of calls go first, those first whose results have the
+        least ``needs`` (expected, by key) per token, then the oldest; then turns. The last round,
+        pinned messages and :meth:`_requests` never go.
+        """
+
+        def order(slots: Sequence[Slot]) -> tuple[bool, float]:
+            expected = sum(needs.get(slot.key, 0.0) for slot in slots)
+            return not slots[0].has_calls, expected / sum(slot.least_size for slot in slots)
+
+        requests = self._requests()
+        needed = self.fixed + sum(slot.least_size for slot in self.slots)
+        if needed > room:
+            needed += _LEFT_OUT_TOKENS
+        for slot in self.slots:
+            slot.left_out = ""
+        for slots in sorted(self.rounds[:-1], key=order):
+            if needed <= room:
+                break
+            first = slots[0]
+            stays = first.key in {NOTE_ID, *requests} or any(slot.is_pinned for slot in slots)
+            if not stays and first.message.type != "system":
+                needed -= sum(slot.least_size for slot in slots)
+                for slot in slots:
+                    slot.left_out, slot.rendering = _WHY[slot.has_calls], None
+
+    def _requests(self) -> set[str]:
+        """Return the keys of the first request, the one that most calls followed, and the last."""
+        calls: dict[str, int] = {}
+        current = ""
+        for slots in self.rounds:
+            if slots[0].message.type == "human" and slots[0].key != NOTE_ID:
+                current = slots[0].key
+                calls[current] = 0
+            elif current and slots[0].has_calls:
+                calls[current] += 1
+        if not calls:
+            return set()
+        started = max(calls, key=lambda key: calls[key])
+        return {next(iter(calls)), started, current}
+
+    def _note(self) -> HumanMessage | None:
+        """Return the message that stands for those left out, None where there are none."""
+        gone = [slot for slot in self.slots if slot.left_out]
+        if not gone:
+            return None
+        turns = [slot for slot in gone if slot.message.type == "human"][-_LISTED:]
+        quoted = [f'{slot.name} "{" ".join(slot.text.split())[:_QUOTED]}"' for slot in turns]
+        way_back = f"; {self.recall} finds them by words or by id" if self.recall else ""
+        listed = f". The user said: {', '.join(quoted)}" if quoted else ""
+        text = f"[left out {len(gone)} earlier messages{way_back}{listed}]"
+        return HumanMessage(text, id=NOTE_ID)
+
+    def prepared(self, previous: Decisions, settings: HistorySettings) -> PreparedCall:
+        """Return the messages that the call reads; those shown whole are the very same."""
+        decisions = replace(
+            previous,
+            frozen={
+                slot.key: (digest(slot.text), slot.rendering.text)
+                for slot in self.slots
+                if slot.rendering is not None
+            },
+            left_out=tuple(slot.key for slot in self.slots if slot.left_out),
+            cuts=previous.cuts + self.is_cut,
+        )
+        messages: list[BaseMessage] = []
+        rows: list[Row] = []
+        left_out = self._note()
+        for slot in self.slots:
+            row = Row(
+                slot.key, slot.name, slot.message.type, "left out", slot.size, 0, slot.left_out
+            )
+            if slot.left_out:
+                rows.append(row)
+                if left_out is not None:  # one message, where the first of them stood
+                    messages.append(left_out)
+                    left_out = None
+            elif (shown := slot.rendering) is not None:
+                fate: Fate = "note" if shown.is_note else "shortened"
+                size = slot.visible_size
+                rows.append(replace(row, fate=fate, tokens_after=size, why=shown.why))
+                messages.append(with_text(slot.message, shown.text))
+            else:
+                messages.append(slot.message)
+        standing = {slot.place for slot in self.slots}
+        for place, orphan in enumerate(self.messages):
+            if place not in standing:
+                key, name, size = key_of(orphan, place), name_of(orphan, place), tokens_of(orphan)
+                why = "a call without its result, or a result without its call"
+                rows.append(Row(key, name, orphan.type, "orphan", size, 0, why))
+        audit = Audit(
+            settings.kind,
+            settings.budget,
+            self.fixed + sum(map(tokens_of, self.messages)),
+            self.size,
+            self.fixed,
+            self.is_cut,
+            whole=len(self.messages) - len(rows),
+            rows=tuple(rows),
+        )
+        return PreparedCall(tuple(messages), decisions, audit)
