@@ -242,6 +242,20 @@ def test_order_ids_and_what_was_said_last_stay(messages: Any, kind: str, budget:
         assert last in shown
 
 
+def test_a_result_that_was_shortened_before_is_not_shortened_again() -> None:
+    rows = [{"id": i, "text": "harbour " * (1 + (i == 1))} for i in range(7)]
+    call = {"name": "look", "args": {"at": "harbour"}, "id": "c"}
+    messages = [
+        HumanMessage("harbour", id="h"),
+        AIMessage("", id="a", tool_calls=[call]),
+        ToolMessage(json.dumps({"items": rows}), id="t", name="look", tool_call_id="c"),
+    ]
+    once = decided("compress", 200, messages).messages
+    assert "[cut" in str(once[-1].content)
+    again = context_of("compress", 200)(list(once), Decisions()).messages
+    assert list(again) == list(once)
+
+
 @often
 @given(histories(), KINDS, BUDGETS)
 def test_doing_it_twice_changes_nothing(messages: Any, kind: str, budget: int) -> None:

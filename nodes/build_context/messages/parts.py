@@ -31,6 +31,7 @@ _WORDS_CHANCE = 0.05  # of the part that shares the rarest words with what is as
 _WORTH_A_CUT = 0.7  # a part without its prose is at most so large, or it is not offered
 _PROSE_CHANCE = 0.05  # of a part's chance falls to its prose
 _GAP = "…\n"
+_NOTE = re.compile(r"\[cut \d+ tokens(: \S+ \S+)?\]\Z")
 #: What stands for prose within a part.
 ELISION = "…"
 
@@ -146,6 +147,11 @@ def note(tokens: int, name: str, recall: str) -> str:
     """Return the note that closes a shortened result; ``recall`` is the tool's name, "" for none."""
     way_back = f": {recall} {name}" if recall else ""
     return f"[cut {tokens} tokens{way_back}]"
+
+
+def is_shortened(text: str) -> bool:
+    """Say whether a result ends with such a note: another middleware has shortened it."""
+    return bool(_NOTE.search(text))
 
 
 def rendered(name: str, text: str, chunks: Sequence[Chunk], shown: Shown, recall: str) -> Rendering:

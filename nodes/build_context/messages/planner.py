@@ -48,6 +48,7 @@ from stategate.nodes.build_context.messages.parts import (
     Rendering,
     Shown,
     adjusted,
+    is_shortened,
     rendered,
     select,
 )
@@ -125,10 +126,11 @@ class HistoryPlanner:
             is_huge = len(text_of(slot.message)) > LARGEST
             if slot.tool in self.settings.keep_whole and not is_huge:
                 continue
+            is_read = scorer is not None and slot.text_size > _WORTH_READING
             if slot.text_size > max_tokens:
                 why = "larger than a new result may be"
                 slot.rendering = self._fitted(history, slot, max_tokens, why)
-            elif scorer is not None and slot.text_size > _WORTH_READING:
+            elif is_read and not is_shortened(slot.text):
                 shorter = self._fitted(history, slot, slot.text_size, "parts that nobody will need")
                 if slot.text_size - shorter.size >= _LEAST_GAIN:
                     slot.rendering = shorter
