@@ -1,9 +1,9 @@
 """BERT's encoder as an ONNX graph, written in memory, for ONNX Runtime to compute.
 
-    file, matrices = encoder_graph(weights, layers=6, heads=12, quantised=True)
+    file, matrices = encoder_graph(weights, layers=6, heads=12)
 
-Quantised, a layer multiplies bytes (Jacob et al. 2018): weights have a scale for each output, what
-they are multiplied with has one for each word piece. So a text's states do not depend on what is read
+A layer multiplies bytes (Jacob et al. 2018): weights have a scale for each output, what they are
+multiplied with has one for each word piece. So a text's states do not depend on what is read
 with it. The file format is Protocol Buffers' (``onnx.proto``): fields of a number and a value. Matrices
 stay outside the file: to write and read them would take longer than all the rest.
 """
@@ -25,14 +25,14 @@ _OURS = "com.microsoft"  # operators that ONNX Runtime adds
 
 
 def encoder_graph(
-    weights: Mapping[str, NDArray[Any]], *, layers: int, heads: int, quantised: bool
+    weights: Mapping[str, NDArray[Any]], *, layers: int, heads: int
 ) -> tuple[bytes, dict[str, NDArray[Any]]]:
     """Return the file of the graph and its matrices by name.
 
     Its inputs are the sums of embeddings ``embedded`` (pieces, width) of texts of one length, and
     ``shape`` (texts, length, -1); its output is the last layer's states (pieces, width).
     """
-    graph = _Graph(weights, quantised)
+    graph = _Graph(weights)
     hidden = graph.norm("embeddings.LayerNorm", "embedded")
     flat = graph.constant(np.array([-1, len(weights["embeddings.LayerNorm.bias"])]))
     for number in range(layers):
@@ -53,8 +53,8 @@ def encoder_graph(
 class _Graph:
     """A graph in the making; each method adds operators and returns the name of what they compute."""
 
-    def __init__(self, weights: Mapping[str, NDArray[Any]], quantised: bool) -> None:
-        self._weights, self._quantised = weights, quantised
+    def __init__(self, weights: Mapping[str, NDArray[Any]]) -> None:
+        self._weights = weights
         self._fields, self._names = list[bytes](), 0
         self.matrices: dict[str, NDArray[Any]] = {}
 
@@ -94,8 +94,6 @@ class _Graph:
         """Add dense layers that read the same, side by side."""
         weight = np.concatenate([self._weights[f"{name}.weight"] for name in names])
         bias = self.constant(np.concatenate([self._weights[f"{name}.bias"] for name in names]))
-        if not self._quantised:
-            return self.add("Gemm", hidden, self.constant(weight), bias, transB=1)
         scales = np.maximum(weight.max(axis=1), -weight.min(axis=1)) / np.float32(_LARGEST)
         weight /= scales[:, None]
         rounded = np.rint(weight, out=weight).astype(np.int8).T

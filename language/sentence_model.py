@@ -33,10 +33,7 @@ _ASSETS = "stategate.stores.assets.fetch:asset_path"
 
 
 class SentenceModel:
-    """The model with ``weights`` by name; texts are cut after 256 word pieces.
-
-    Its layers multiply bytes (see ``encoder_graph``); those of an adapted model multiply floats.
-    """
+    """The model with ``weights`` by name; texts are cut after 256 word pieces."""
 
     def __init__(
         self,
@@ -55,8 +52,7 @@ class SentenceModel:
         for layer in (name.removesuffix("/up") for name in adapter if name.endswith("/up")):
             added = adapter[f"{layer}/up"] @ adapter[f"{layer}/down"]
             weights[f"{layer}.weight"] = weights[f"{layer}.weight"] + added
-        shape = {"layers": _LAYERS, "heads": _HEADS}
-        file, matrices = encoder_graph(weights, **shape, quantised=self._adapter is None)
+        file, matrices = encoder_graph(weights, layers=_LAYERS, heads=_HEADS)
         values = [OrtValue.ortvalue_from_numpy(matrix) for matrix in matrices.values()]
         options = SessionOptions()
         options.add_external_initializers(list(matrices), values)
