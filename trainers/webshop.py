@@ -33,6 +33,7 @@ from stategate.nodes.act.page_features import texts_of
 from stategate.nodes.act.shop.rule import Rule
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 from stategate.trainers.episodes import Course, Reader, Walk
 
@@ -115,7 +116,8 @@ def reword(
 
 def load_shop(data: str, mode: str) -> WebShop:
     """Load the world of ``data`` ('sample', 'official', a folder) in observation mode ``mode``."""
-    return WebShop.load(WebShopEnv(data=data).folder(), "text" if mode == "text" else "rich")
+    env = WebShopEnv.model_validate({"data": data, "observation": mode})
+    return env.build(Resources())
 
 
 def _properties(shop: WebShop, tested: set[str]) -> list[str]:

@@ -31,11 +31,8 @@ class AlfWorldEnv(EnvParams):
 
     def build(self, resources: Resources) -> AlfWorld:
         """Open the games. Raises ``UserError`` where they are missing or broken."""
-        return AlfWorld.load(self.folder(), self.split)
-
-    def folder(self) -> str:
-        """Return the data folder, with ``~`` and environment variables expanded."""
-        return data_folder(self.data, "alfworld")
+        folder = data_folder(self.data, "alfworld")
+        return AlfWorld.load(folder, self.split)
 
     def view(self) -> View:
         """Return how ALFWorld's pages are read."""

@@ -39,11 +39,8 @@ class WebShopEnv(EnvParams):
 
     def build(self, resources: Resources) -> WebShop:
         """Load the catalogue. Raises ``UserError`` where the data is missing or broken."""
-        return WebShop.load(self.folder(), self.observation, self.seed, self.goals, self.wording)
-
-    def folder(self) -> str:
-        """Return the data folder, with ``~`` and environment variables expanded."""
-        return data_folder(self.data, "webshop")
+        folder = data_folder(self.data, "webshop")
+        return WebShop.load(folder, self.observation, self.seed, self.goals, self.wording)
 
     def view(self) -> View:
         """Return how WebShop's pages are read."""
