@@ -46,11 +46,9 @@ class MiniLM(EmbedderParams):
 
     def build(self, resources: Resources) -> Embedder:
         """Return the embedder; nothing is loaded yet."""
-        return _CachedEmbedder("all-MiniLM-L6-v2", 384, _by_minilm)
-
-
-def _by_minilm(texts: Sequence[str]) -> Vector:
-    return sentence_model().encode(texts)
+        return _CachedEmbedder(
+            "all-MiniLM-L6-v2", 384, lambda texts: sentence_model().encode(texts)
+        )
 
 
 class SentenceTransformers(EmbedderParams):
