@@ -133,8 +133,9 @@ def train(settings: StateSettings) -> dict[str, Any]:
     seen = {c.label for e in (*fitted, *validation, *heldout) for c in e.choices}
     classes = tuple(view.actions.classes) or tuple(sorted(seen))
     torch.manual_seed(settings.seed)
-    sizes = {"d_text": embedder.dimension, "d_event": settings.d_event, "d_state": settings.d_state}
-    model = StateModel(classes=len(classes), **sizes)
+    sizes = {"classes": len(classes), "d_text": embedder.dimension}
+    sizes |= {"d_event": settings.d_event, "d_state": settings.d_state}
+    model = StateModel(**sizes)
 
     def labels_of(episodes: Sequence[Sequenced]) -> Tensor:
         """Return the class (its place in ``classes``) of each choice."""
@@ -167,7 +168,7 @@ def train(settings: StateSettings) -> dict[str, Any]:
     save_checkpoint(
         settings,
         "state",
-        model.architecture,
+        sizes,
         model.state_dict(),
         embedder=embedder.name,
         world=view.name,

@@ -117,17 +117,10 @@ def type_of(row: StateInput) -> int:
     return INPUT_KINDS.index(row.kind) * LEVELS + level
 
 
-def _shaped(kind: str = "gru", **sizes: int) -> "StateModel":
-    """Build an untrained model. Raises ``UserError`` for an architecture that is no more."""
+def load_model(name: str) -> "tuple[StateModel, dict[str, Any]]":
+    """Return the trained model of checkpoint ``name`` and its meta."""
     with require_extra("local"):
         from stategate.nodes.update_state.state_models import StateModel
 
-    if kind != "gru":
-        raise UserError(f"no state model of kind '{kind}': train a new one (stategate train state)")
-    return StateModel(**sizes)
-
-
-def load_model(name: str) -> "tuple[StateModel, dict[str, Any]]":
-    """Return the trained model of checkpoint ``name`` and its meta."""
-    model, meta = load_trained(name, "state", _shaped)
+    model, meta = load_trained(name, "state", StateModel)
     return cast("StateModel", model), meta

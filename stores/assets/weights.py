@@ -124,10 +124,10 @@ def load_trained(
     tensors, meta = load_weights(name, role)
     for fact, (expected, fix) in checks.items():
         require_match(name, meta, fact, expected, fix)
-    network = make(**meta["architecture"])
     try:
+        network = make(**meta["architecture"])
         network.load_state_dict(tensors)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         problem = f"does not fit its architecture ({describe_error(error)})"
         raise UserError(f"checkpoint '{name}' {problem}") from None
     return network.eval(), meta
