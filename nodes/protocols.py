@@ -360,11 +360,6 @@ class EnvParams(Params):
         """Return where candidate chunks come from, None for the page itself."""
         return None
 
-    @classmethod
-    def samples(cls) -> Sequence[tuple[str, Observation]]:
-        """Return a few (instruction, page) of this world, for the conformance kit."""
-        return ()
-
 
 class LlmParams(Params):
     """``build`` returns a LangChain ``BaseChatModel``."""

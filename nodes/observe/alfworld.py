@@ -1,13 +1,12 @@
 """ALFWorld as an environment kind."""
 
-from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from stategate.envs.alfworld import AlfWorld
 from stategate.envs.alfworld.view import AlfWorldView
-from stategate.envs.protocols import Observation, View
+from stategate.envs.protocols import View
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.alfworld import AlfWorldExperience
 from stategate.nodes.protocols import EnvParams
@@ -41,14 +40,3 @@ class AlfWorldEnv(EnvParams):
     def experience(self) -> ExperienceAdapter:
         """Return how ALFWorld's past steps are told."""
         return AlfWorldExperience()
-
-    @classmethod
-    def samples(cls) -> Sequence[tuple[str, Observation]]:
-        """Return the pages of a sample game that is won."""
-        world = AlfWorld.load("sample", "train")
-        session, page = world.reset({"game": 0})
-        pages = [(world.instruction(session), page)]
-        for command in ("dance", *world.walkthrough(session["game"])):
-            session, page = world.step(session, command)
-            pages.append((world.instruction(session), page))
-        return pages

@@ -1,12 +1,10 @@
 """WebShop as an environment kind."""
 
-from collections.abc import Sequence
-from functools import cache
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from stategate.envs.protocols import Observation, View
+from stategate.envs.protocols import View
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.view import WebShopView
 from stategate.nodes.experience.adapter import ExperienceAdapter
@@ -49,24 +47,3 @@ class WebShopEnv(EnvParams):
     def experience(self) -> ExperienceAdapter:
         """Return how WebShop's past steps are told."""
         return WebShopExperience()
-
-    @classmethod
-    def samples(cls) -> Sequence[tuple[str, Observation]]:
-        """Return pages of the sample shop in both observation modes."""
-        return list(_sample_pages())
-
-
-@cache
-def _sample_pages() -> tuple[tuple[str, Observation], ...]:
-    pages = []
-    modes: tuple[Literal["text", "rich"], ...] = ("text", "rich")
-    for mode in modes:
-        shop = WebShop.load("sample", mode)
-        goal = shop.goals[3]
-        session, page = shop.reset(goal=3)
-        pages.append((shop.instruction(session), page))
-        labels = (goal["asin"].lower(), *map(str, goal["goal_options"].values()))
-        for action in (f"search[{goal['name']}]", *(f"click[{label}]" for label in labels[:2])):
-            session, page = shop.step(session, action)
-            pages.append((shop.instruction(session), page))
-    return tuple(pages)
