@@ -8,7 +8,7 @@ one core.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -38,9 +38,8 @@ _RETRAIN = "train it again for these features (stategate train dagger)"
 
 
 class Policy(ActorParams):
-    """Choose by a learned scorer; every decision carries the probability of every candidate."""
+    """A small learned scorer picks the likeliest action, in milliseconds."""
 
-    hint: ClassVar[str] = "a small learned scorer picks the likeliest action, in milliseconds"
     kind: Literal["policy"] = "policy"
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
 

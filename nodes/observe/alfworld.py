@@ -15,9 +15,8 @@ from stategate.stores.assets.fetch import data_folder
 
 
 class AlfWorldEnv(EnvParams):
-    """Rooms in text: find things, clean, heat or cool them, put them where they are to go."""
+    """Rooms in text: find things, clean, heat or cool them, put them somewhere."""
 
-    hint: ClassVar[str] = "rooms in text: find things, clean, heat or cool them, put them somewhere"
     kind: Literal["alfworld"] = "alfworld"
     partially_observed: ClassVar[bool] = True
     data: str = Field(

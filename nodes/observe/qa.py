@@ -29,9 +29,8 @@ _NAMED = 3  # skipped files that a line names
 
 
 class QaEnv(EnvParams):
-    """Questions and answers over a corpus; a thread is one conversation of many turns."""
+    """Questions about documents, one conversation a thread."""
 
-    hint: ClassVar[str] = "questions about documents, one conversation a thread"
     kind: Literal["qa"] = "qa"
     conversational: ClassVar[bool] = True
     corpus: str = Field(

@@ -1,6 +1,6 @@
 """WebShop as an environment kind."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -15,9 +15,8 @@ from stategate.stores.assets.fetch import data_folder
 
 
 class WebShopEnv(EnvParams):
-    """The WebShop world: search, open a product, choose options, buy."""
+    """A shop: search, open a product, choose options, buy."""
 
-    hint: ClassVar[str] = "a shop: search, open a product, choose options, buy"
     kind: Literal["webshop"] = "webshop"
     data: str = Field(
         default="sample",

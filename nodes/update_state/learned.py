@@ -5,7 +5,7 @@ torch is imported only when one is built.
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 
 class Gru(UpdaterParams):
-    """A two-layer GRU over the events, trained to foresee the next action."""
+    """A trained memory of the episode, the same size after any number of steps."""
 
-    hint: ClassVar[str] = "a trained memory of the episode, the same size after any number of steps"
     kind: Literal["gru"] = "gru"
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -16,9 +16,8 @@ from stategate.stores.memory.statements import extract_statements
 
 
 class LongTermMemory(MemoryParams):
-    """Write what the user tells, once a turn; small talk, questions and answers are left out."""
+    """Keeps what was said, for later conversations. Questions and answers are left out."""
 
-    hint: ClassVar[str] = "keeps what was said, for later conversations"
     kind: Literal["long_term"] = "long_term"
     place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
 
