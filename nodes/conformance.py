@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from typing import cast
 
 import numpy as np
 from langchain_core.messages import BaseMessage
@@ -282,7 +283,7 @@ def _first_pages(kind: str) -> list[tuple[WorldProfile, str, Observation]]:
     """Return the first pages of a kind of world, [] where it needs settings, or data not here."""
     pages = []
     with suppress(UserError):
-        params = registry().parse("env", kind)
+        params = cast(EnvParams, registry().parse("env", kind))
         world = params.build(_resources())
         session, page = world.reset(world.tasks()[0])
         for t in range(_PAGES):
