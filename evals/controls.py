@@ -1,7 +1,7 @@
 """Controls of evaluations, as actor kinds: what a guide earns without a language model."""
 
 import random
-from typing import ClassVar, Literal
+from typing import Literal
 
 from stategate.envs.protocols import fill, takes_text
 from stategate.nodes.act.chat import guided_offer
@@ -10,9 +10,8 @@ from stategate.nodes.resources import Resources
 
 
 class GuidedRandom(ActorParams):
-    """Pick at random among what the guide of ``guided_chat`` offers; equal contexts, equal picks."""
+    """A control: a random pick among what guided_chat's planner offers. Equal contexts, equal picks."""
 
-    hint: ClassVar[str] = "a control: a random pick among what guided_chat's planner offers"
     kind: Literal["guided_random"] = "guided_random"
     seed: int = 0
 

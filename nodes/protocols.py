@@ -298,6 +298,7 @@ MemoryWriter = Callable[[StepRecord], Sequence[Event] | None]
 class Params(BaseModel, ABC):
     """Parameters of one kind: JSON-serialisable, frozen, unknown fields refused.
 
+    The docstring's first sentence says in plain words what the kind does: lists of kinds show it.
     ``resources`` is everywhere a ``nodes.resources.Resources``: what a node may ask for while it is
     built. It stands on these protocols, so they cannot name it.
     """
@@ -305,8 +306,6 @@ class Params(BaseModel, ABC):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
     slot: ClassVar[str]
     kind: str
-    #: What it does, in one line and in plain words; the docstring's first sentence where it is empty.
-    hint: ClassVar[str] = ""
     #: Former names of the kind, which configs may use for one release more.
     aliases: ClassVar[tuple[str, ...]] = ()
     #: Names of the worlds (``View.name``) that this node is made for; () for any.
@@ -359,11 +358,6 @@ class EnvParams(Params):
     def source(self, observation: Observation, resources: Any) -> Source | None:
         """Return where candidate chunks come from, None for the page itself."""
         return None
-
-    @classmethod
-    def samples(cls) -> Sequence[tuple[str, Observation]]:
-        """Return a few (instruction, page) of this world, for the conformance kit."""
-        return ()
 
 
 class LlmParams(Params):

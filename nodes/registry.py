@@ -35,7 +35,7 @@ class Kind:
         about = " ".join((self.cls.__doc__ or "").strip().split("\n\n")[0].split())
         first = re.split(r"(?<=\.)\s", about, maxsplit=1)[0].rstrip(".:")
         word, _, tail = first.replace("``", "").partition(" ")
-        return self.cls.hint or f"{word.lower() if word.istitle() else word} {tail}"
+        return f"{word.lower() if word.istitle() else word} {tail}"
 
 
 @dataclass

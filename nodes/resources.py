@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 T = TypeVar("T")
-#: Slots whose nodes may lean on the configured models; the others depend on their params alone.
+#: Slots whose nodes may lean on the configured models, or read the recurrent state that the updater
+#: makes; the others depend on their params alone.
 _LEANING = ("updater", "context", "actor", "memory")
-#: Slots whose nodes may read the recurrent state, so that what they load must fit the updater.
-_STATEFUL = ("context", "actor", "memory")
 
 
 class Resources:
@@ -74,12 +73,9 @@ class Resources:
             self._built.pop(self._key(params), None)
 
     def _key(self, params: Params) -> tuple[str, ...]:
-        models: tuple[Params | None, ...] = ()
-        if params.slot in _LEANING:
-            models = (self._llm, self._embedder, self._env)
-        if params.slot in _STATEFUL:
-            models += (self._updater,)
-        named = [params, *(model for model in models if model is not None)]
+        models = (self._llm, self._embedder, self._env, self._updater)
+        leans_on = models if params.slot in _LEANING else ()
+        named = [params, *(model for model in leans_on if model is not None)]
         return tuple(
             f"{type(p).__module__}:{type(p).__qualname__}{p.model_dump_json()}" for p in named
         )

@@ -18,6 +18,7 @@ from stategate.envs.alfworld.expert import (
 )
 from stategate.envs.alfworld.reading import command_of, kind_of
 from stategate.nodes.observe.alfworld import AlfWorldEnv
+from stategate.nodes.resources import Resources
 from stategate.trainers.episodes import Course, Walk
 
 
@@ -78,7 +79,7 @@ _HELD_OUT = 0.1  # of the rooms
 def course(data: str, seed: int) -> Course:
     """Return the games of ``train``; held out are those of some rooms."""
     env = AlfWorldEnv(data=data, split="train")
-    world = AlfWorld.load(env.folder(), split="train")
+    world = env.build(Resources())
     rooms = sorted({room_of(game) for game in world.splits["train"]})
     random.Random(seed).shuffle(rooms)
     held_out = set(rooms[: max(1, round(_HELD_OUT * len(rooms)))])

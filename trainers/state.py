@@ -154,8 +154,9 @@ def train(settings: StateSettings) -> dict[str, Any]:
     vectors = embedded((text for e in every for text in e.texts), embedder)
     seen = {c.label for e in every for c in e.choices}
     classes = tuple(view.actions.classes) or tuple(sorted(seen))
-    sizes = {"d_text": embedder.dimension, "d_event": settings.d_event, "d_state": settings.d_state}
-    model = StateModel(classes=len(classes), **sizes)
+    sizes = {"classes": len(classes), "d_text": embedder.dimension}
+    sizes |= {"d_event": settings.d_event, "d_state": settings.d_state}
+    model = StateModel(**sizes)
 
     def labels_of(episodes: Sequence[Sequenced]) -> Tensor:
         """Return the class (its place in ``classes``) of each choice."""
@@ -191,7 +192,7 @@ def train(settings: StateSettings) -> dict[str, Any]:
         "classes": list(classes),
         "epochs": len(history) - 1,
     }
-    return run.finish("state", model.architecture, model.state_dict(), rows, facts)
+    return run.finish("state", sizes, model.state_dict(), rows, facts)
 
 
 def group_means(

@@ -33,6 +33,7 @@ from stategate.nodes.act.page_features import texts_of
 from stategate.nodes.act.shop.rule import Rule
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 from stategate.trainers.episodes import Course, Walk
 
@@ -114,7 +115,7 @@ def reword(
 
 def load_shop(data: str) -> WebShop:
     """Load the world of ``data`` ('sample', 'official', a folder), which marks what is chosen."""
-    return WebShop.load(WebShopEnv(data=data).folder(), "rich")
+    return WebShopEnv(data=data, observation="rich").build(Resources())
 
 
 def _properties(shop: WebShop, tested: set[str]) -> list[str]:

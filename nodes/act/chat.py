@@ -6,6 +6,7 @@ be read gets one repair turn, then a safe fallback that is recorded as such.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.metadata import entry_points
 from typing import ClassVar, Literal, cast
 
@@ -22,8 +23,6 @@ from stategate.stores.text import one_line
 #: From a built context and the actions that are worth trying to what the model may choose.
 Guide = Callable[[BuiltContext, Sequence[str]], Offer]
 GUIDES = "stategate.guides"
-#: Words by which servers say that it is the response format that they refuse.
-_FORM = ("response_format", "json_schema", "schema", "grammar", "structured")
 _ATTEMPTS = 2  # with the repair turn
 
 
@@ -87,15 +86,12 @@ class ChatActor(TalkingActor):
 
     async def _ask(self, messages: list[BaseMessage], offer: Offer, ask: Ask) -> AIMessage:
         if self._structured:
-            try:
+            with suppress(RequestRefused):
                 return await ask(messages, **response_format(schema(offer)))
-            except RequestRefused as e:
-                reason = str(e).lower()
-                if not any(word in reason for word in _FORM):
-                    raise
-                self._structured = False  # this server has no structured output
         plain = [SystemMessage(f"{messages[0].content}\n{_forms(offer.actions)}"), *messages[1:]]
-        return await ask(plain)
+        reply = await ask(plain)
+        self._structured = False  # it was the form that the server refused
+        return reply
 
 
 def guided_offer(context: BuiltContext, resources: Resources) -> Offer:

@@ -8,12 +8,11 @@ one core.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from stategate.envs.protocols import UNKNOWN, fill, takes_text
 from stategate.nodes.act.general import describe
 from stategate.nodes.act.page_features import Features
 from stategate.nodes.act.simple import vain_actions
@@ -36,21 +35,18 @@ if TYPE_CHECKING:
 
 SHIPPED = "policy"
 _RETRAIN = "train it again for these features (stategate train dagger)"
-#: Names that stood for the shipped checkpoint, or for one that it has replaced.
-_FORMER = ("", "policy-alfworld", "policy-joint")
 
 
 class Policy(ActorParams):
-    """Choose by a learned scorer; every decision carries the probability of every candidate."""
+    """A small learned scorer picks the likeliest action, in milliseconds."""
 
-    hint: ClassVar[str] = "a small learned scorer picks the likeliest action, in milliseconds"
     kind: Literal["policy"] = "policy"
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
 
     @property
     def weights(self) -> str:
         """The checkpoint's name or path."""
-        return SHIPPED if self.checkpoint in _FORMER else self.checkpoint
+        return self.checkpoint or SHIPPED
 
     def checkpoints(self) -> tuple[str, ...]:
         """Name the scorer."""
@@ -194,6 +190,4 @@ class PolicyActor:
         chances /= chances.sum()
         probabilities = {action: float(p) for action, p in zip(seen.actions, chances, strict=True)}
         action = seen.actions[int(values.argmax())]
-        if takes_text(action):  # a slot that this encoder does not know how to fill
-            action = fill(action, context.instruction or UNKNOWN)
         return Decision(action, probabilities=probabilities)

@@ -75,9 +75,8 @@ class Human(ActorParams):
 
 
 class Scripted(ActorParams):
-    """Play ``actions`` by step number; past their end, a recorded fallback."""
+    """Plays a list of actions. Past their end its action is a recorded fallback."""
 
-    hint: ClassVar[str] = "plays a list of actions"
     kind: Literal["scripted"] = "scripted"
     actions: tuple[str, ...] = Field(description="the action of each step")
 

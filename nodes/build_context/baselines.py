@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Literal
 
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import Field
@@ -18,9 +18,8 @@ from stategate.stores.tokens import count_tokens, truncate
 
 
 class Full(FramedContext):
-    """Show every chunk of the page from the top, cut at the budget."""
+    """The whole page from the top; what does not fit the budget is lost."""
 
-    hint: ClassVar[str] = "the whole page from the top; what does not fit the budget is lost"
     kind: Literal["full"] = "full"
 
     def build(self, resources: Resources) -> ContextBuilder:
@@ -33,12 +32,11 @@ class Full(FramedContext):
 
 
 class Window(FramedContext):
-    """Show the page and the pages of the last ``events`` events.
+    """The page, and the last few pages before it; nothing is chosen.
 
     In a partially observed world these are the last ``events`` steps.
     """
 
-    hint: ClassVar[str] = "the page, and the last few pages before it; nothing is chosen"
     kind: Literal["window"] = "window"
     events: int = Field(default=6, ge=0, description="how many of the latest events to show")
     event_tokens: int = Field(default=120, ge=8, description="tokens an old page may have")
@@ -69,15 +67,12 @@ class Window(FramedContext):
 
 
 class QueryRag(FramedContext):
-    """Show the ``top_k`` chunks by cosine between instruction and chunk, in page order.
+    """Only the parts of the page that resemble what is asked; buttons may get lost.
 
-    Commands compete with everything else, as in the published baselines: a command that does not
-    resemble the instruction can be lost, and the audit shows it.
+    Those are the ``top_k`` chunks by cosine between instruction and chunk, in page order. Commands
+    compete with everything else, as in the published baselines: the audit shows one that was lost.
     """
 
-    hint: ClassVar[str] = (
-        "only the parts of the page that resemble what is asked; buttons may get lost"
-    )
     kind: Literal["query_rag"] = "query_rag"
     top_k: int = Field(default=5, ge=1, description="how many chunks to keep")
 
@@ -105,9 +100,8 @@ _KEPT = 256  # notes of how many moments are kept
 
 
 class Summary(FramedContext):
-    """Show the page, the last steps, and the model's notes on those before."""
+    """Earlier steps as notes that a language model keeps; the page whole."""
 
-    hint: ClassVar[str] = "earlier steps as notes that a language model keeps; the page whole"
     kind: Literal["summary"] = "summary"
     every: int = Field(default=4, ge=1, description="steps between two rewritings of the notes")
     last: int = Field(default=2, ge=0, description="latest steps that stay word for word")

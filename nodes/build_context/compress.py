@@ -8,7 +8,7 @@ the budget, and the context shows its longest prefix that fits: a larger budget 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -40,9 +40,11 @@ _LAST = 2  # actions that an actor cannot do without
 
 
 class Compress(FramedContext):
-    """Show everything, shortened: titles by the words that matter, text by its best clauses."""
+    """Every button stays; words that matter least are left out first.
 
-    hint: ClassVar[str] = "every button stays; words that matter least are left out first"
+    Titles are shortened to the words that matter, text to its best clauses.
+    """
+
     kind: Literal["compress"] = "compress"
     ratio: float | None = Field(
         default=None,

@@ -12,7 +12,7 @@ advice by rule; a language model reads the sentence.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -90,9 +90,8 @@ _PLANTED = 10  # records that may be planted: they alone prove no move
 
 
 class Experience(AdvisedContext):
-    """Add the best advice of a state bank for each step: one embedding, and no model call."""
+    """Another builder's context, with advice from past episodes. A step costs one embedding."""
 
-    hint: ClassVar[str] = "another builder's context, with advice from past episodes"
     kind: Literal["experience"] = "experience"
     top_k: int = Field(default=10, ge=1, le=100, description="states looked at")
     gate: Literal["none", "proven"] = Field(
@@ -224,13 +223,13 @@ _WIDE = 20  # tasks whose lessons are counted
 
 
 class ExperienceTrace(AdvisedContext):
-    """Add what past attempts at like tasks did, from a trace bank: one search an episode.
+    """Another builder's context, with what worked on tasks like this one.
 
-    Where the world draws lessons of episodes (its adapter's ``lessons``), those stand in the place of
-    moves, with how often each was learned: "In like tasks: cup at shelf (3), cup at desk (1)."
+    A trace bank is searched once an episode. Where the world draws lessons of episodes (its adapter's
+    ``lessons``), those stand in the place of moves, with how often each was learned:
+    "In like tasks: cup at shelf (3), cup at desk (1)."
     """
 
-    hint: ClassVar[str] = "another builder's context, with what worked on tasks like this one"
     kind: Literal["experience_trace"] = "experience_trace"
 
     def build(self, resources: Resources) -> ContextBuilder:

@@ -8,7 +8,7 @@ state also weighs what they and the wish have in common: ``score = cos(q, chunk)
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
@@ -30,12 +30,12 @@ Query = Callable[[ContextRequest], tuple[Vector, Vector]]
 
 
 class Retrieve(FramedContext):
-    """Show the ``top_k`` chunks by ``query_proj(state)``, in page order.
+    """Only the parts that a learned memory of the episode points to.
 
-    Nothing protects affordances: what the state does not expect to need can be lost.
+    Those are the ``top_k`` chunks by ``query_proj(state)``, in page order. Nothing protects
+    affordances: what the state does not expect to need can be lost.
     """
 
-    hint: ClassVar[str] = "only the parts that a learned memory of the episode points to"
     kind: Literal["retrieve"] = "retrieve"
     top_k: int = Field(default=5, ge=1, description="how many chunks to keep")
     checkpoint: str = Field(

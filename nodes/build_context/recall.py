@@ -13,7 +13,7 @@ Documents are quoted as data (``nodes.retrieval.page``).
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -167,11 +167,8 @@ class ConversationContext(ContextParams):
 
 
 class Recall(ConversationContext):
-    """Join short-term memory, long-term memory and retrieved passages within one budget."""
+    """For questions: the conversation, what is remembered, and the best passages."""
 
-    hint: ClassVar[str] = (
-        "for questions: the conversation, what is remembered, and the best passages"
-    )
     kind: Literal["recall"] = "recall"
 
     def build(self, resources: Resources) -> ContextBuilder:

@@ -7,7 +7,7 @@ i is -∂L/∂w_i at w = 1/N. It takes one forward and one backward pass.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
@@ -91,15 +91,15 @@ def documents_of(corpus: str) -> list[Document]:
 
 
 class Rico(ConversationContext):
-    """Weigh passages by the gradient of the question's loss, and show the ``top_k`` best, best last.
+    """The parts that would help a small language model most, best last.
 
+    Passages are weighed by the gradient of the question's loss; the ``top_k`` best are shown.
     Models read the end of a long context best (the paper's section 4). ``fuse_with`` adds the z-scores
     of BM25 and of the embedder, which was better than each alone. ``retrieval`` chooses which
     ``candidates`` are weighed. Each passage is read by the small model once, ever; its state is kept on
     disk. Every weighed passage's score is its weight.
     """
 
-    hint: ClassVar[str] = "the parts that would help a small language model most, best last"
     kind: Literal["rico"] = "rico"
     candidates: int = Field(default=20, ge=1, description="how many passages to weigh at most")
     model: str = Field(

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -36,21 +36,19 @@ class _CachedEmbedder:
 
 
 class MiniLM(EmbedderParams):
-    """all-MiniLM-L6-v2 on the CPU: 384 dimensions, the first 256 word pieces of a text.
+    """Turns text into numbers on this machine (92 MB).
 
-    The model is loaded when the first text comes that the cache does not know.
+    all-MiniLM-L6-v2 on the CPU: 384 dimensions, the first 256 word pieces of a text. The model is
+    loaded when the first text comes that the cache does not know.
     """
 
-    hint: ClassVar[str] = "turns text into numbers on this machine (92 MB)"
     kind: Literal["minilm"] = "minilm"
 
     def build(self, resources: Resources) -> Embedder:
         """Return the embedder; nothing is loaded yet."""
-        return _CachedEmbedder("all-MiniLM-L6-v2", 384, _by_minilm)
-
-
-def _by_minilm(texts: Sequence[str]) -> Vector:
-    return sentence_model().encode(texts)
+        return _CachedEmbedder(
+            "all-MiniLM-L6-v2", 384, lambda texts: sentence_model().encode(texts)
+        )
 
 
 class SentenceTransformers(EmbedderParams):
@@ -141,12 +139,12 @@ class OpenAIEmbedder(EmbedderParams):
 
 
 class Hashing(EmbedderParams):
-    """Feature hashing of words: signed counts in ``dimension`` buckets. No model, no download.
+    """Turns words into numbers without a model; knows no meaning.
 
-    Texts are near where they share words, and only there. For tests and tiny machines.
+    Signed counts of hashed words in ``dimension`` buckets: texts are near where they share words, and
+    only there. For tests and tiny machines.
     """
 
-    hint: ClassVar[str] = "turns words into numbers without a model; knows no meaning"
     kind: Literal["hashing"] = "hashing"
     dimension: int = Field(default=256, ge=8)
 

@@ -1,13 +1,12 @@
 """ALFWorld as an environment kind."""
 
-from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from stategate.envs.alfworld import AlfWorld
 from stategate.envs.alfworld.view import AlfWorldView
-from stategate.envs.protocols import Observation, View
+from stategate.envs.protocols import View
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.alfworld import AlfWorldExperience
 from stategate.nodes.protocols import EnvParams
@@ -16,9 +15,8 @@ from stategate.stores.assets.fetch import data_folder
 
 
 class AlfWorldEnv(EnvParams):
-    """Rooms in text: find things, clean, heat or cool them, put them where they are to go."""
+    """Rooms in text: find things, clean, heat or cool them, put them somewhere."""
 
-    hint: ClassVar[str] = "rooms in text: find things, clean, heat or cool them, put them somewhere"
     kind: Literal["alfworld"] = "alfworld"
     partially_observed: ClassVar[bool] = True
     data: str = Field(
@@ -31,11 +29,8 @@ class AlfWorldEnv(EnvParams):
 
     def build(self, resources: Resources) -> AlfWorld:
         """Open the games. Raises ``UserError`` where they are missing or broken."""
-        return AlfWorld.load(self.folder(), self.split)
-
-    def folder(self) -> str:
-        """Return the data folder, with ``~`` and environment variables expanded."""
-        return data_folder(self.data, "alfworld")
+        folder = data_folder(self.data, "alfworld")
+        return AlfWorld.load(folder, self.split)
 
     def view(self) -> View:
         """Return how ALFWorld's pages are read."""
@@ -44,14 +39,3 @@ class AlfWorldEnv(EnvParams):
     def experience(self) -> ExperienceAdapter:
         """Return how ALFWorld's past steps are told."""
         return AlfWorldExperience()
-
-    @classmethod
-    def samples(cls) -> Sequence[tuple[str, Observation]]:
-        """Return the pages of a sample game that is won."""
-        world = AlfWorld.load("sample", "train")
-        session, page = world.reset({"game": 0})
-        pages = [(world.instruction(session), page)]
-        for command in ("dance", *world.walkthrough(session["game"])):
-            session, page = world.step(session, command)
-            pages.append((world.instruction(session), page))
-        return pages

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -11,7 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import Field, field_validator
 
-from stategate.envs.protocols import ANSWER, Observation, View
+from stategate.envs.protocols import Observation, View
 from stategate.envs.qa import QA
 from stategate.envs.qa.questions import load_questions, sample_folder
 from stategate.envs.qa.world import QaView
@@ -30,9 +29,8 @@ _NAMED = 3  # skipped files that a line names
 
 
 class QaEnv(EnvParams):
-    """Questions and answers over a corpus; a thread is one conversation of many turns."""
+    """Questions about documents, one conversation a thread."""
 
-    hint: ClassVar[str] = "questions about documents, one conversation a thread"
     kind: Literal["qa"] = "qa"
     conversational: ClassVar[bool] = True
     corpus: str = Field(
@@ -63,15 +61,6 @@ class QaEnv(EnvParams):
     def view(self) -> View:
         """Return how a question is read."""
         return QaView()
-
-    @classmethod
-    def samples(cls) -> Sequence[tuple[str, Observation]]:
-        """Return an open question and a finished one."""
-        question = "Which lake turned red?"
-        return [
-            (question, Observation(question, (ANSWER,))),
-            (question, Observation("None.", (), 0.0, True)),
-        ]
 
     def source(self, observation: Observation, resources: Resources) -> Source:
         """Return the corpus as candidates, indexed first where that is not done."""

@@ -1,12 +1,10 @@
 """WebShop as an environment kind."""
 
-from collections.abc import Sequence
-from functools import cache
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from stategate.envs.protocols import Observation, View
+from stategate.envs.protocols import View
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.view import WebShopView
 from stategate.nodes.experience.adapter import ExperienceAdapter
@@ -17,9 +15,8 @@ from stategate.stores.assets.fetch import data_folder
 
 
 class WebShopEnv(EnvParams):
-    """The WebShop world: search, open a product, choose options, buy."""
+    """A shop: search, open a product, choose options, buy."""
 
-    hint: ClassVar[str] = "a shop: search, open a product, choose options, buy"
     kind: Literal["webshop"] = "webshop"
     data: str = Field(
         default="sample",
@@ -39,11 +36,8 @@ class WebShopEnv(EnvParams):
 
     def build(self, resources: Resources) -> WebShop:
         """Load the catalogue. Raises ``UserError`` where the data is missing or broken."""
-        return WebShop.load(self.folder(), self.observation, self.seed, self.goals, self.wording)
-
-    def folder(self) -> str:
-        """Return the data folder, with ``~`` and environment variables expanded."""
-        return data_folder(self.data, "webshop")
+        folder = data_folder(self.data, "webshop")
+        return WebShop.load(folder, self.observation, self.seed, self.goals, self.wording)
 
     def view(self) -> View:
         """Return how WebShop's pages are read."""
@@ -52,24 +46,3 @@ class WebShopEnv(EnvParams):
     def experience(self) -> ExperienceAdapter:
         """Return how WebShop's past steps are told."""
         return WebShopExperience()
-
-    @classmethod
-    def samples(cls) -> Sequence[tuple[str, Observation]]:
-        """Return pages of the sample shop in both observation modes."""
-        return list(_sample_pages())
-
-
-@cache
-def _sample_pages() -> tuple[tuple[str, Observation], ...]:
-    pages = []
-    modes: tuple[Literal["text", "rich"], ...] = ("text", "rich")
-    for mode in modes:
-        shop = WebShop.load("sample", mode)
-        goal = shop.goals[3]
-        session, page = shop.reset(goal=3)
-        pages.append((shop.instruction(session), page))
-        labels = (goal["asin"].lower(), *map(str, goal["goal_options"].values()))
-        for action in (f"search[{goal['name']}]", *(f"click[{label}]" for label in labels[:2])):
-            session, page = shop.step(session, action)
-            pages.append((shop.instruction(session), page))
-    return tuple(pages)

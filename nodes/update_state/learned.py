@@ -5,7 +5,7 @@ torch is imported only when one is built.
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 
 class Gru(UpdaterParams):
-    """A two-layer GRU over the events, trained to foresee the next action."""
+    """A trained memory of the episode, the same size after any number of steps."""
 
-    hint: ClassVar[str] = "a trained memory of the episode, the same size after any number of steps"
     kind: Literal["gru"] = "gru"
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
 
@@ -117,17 +116,10 @@ def type_of(row: StateInput) -> int:
     return INPUT_KINDS.index(row.kind) * LEVELS + level
 
 
-def _shaped(kind: str = "gru", **sizes: int) -> "StateModel":
-    """Build an untrained model. Raises ``UserError`` for an architecture that is no more."""
+def load_model(name: str) -> "tuple[StateModel, dict[str, Any]]":
+    """Return the trained model of checkpoint ``name`` and its meta."""
     with require_extra("local"):
         from stategate.nodes.update_state.state_models import StateModel
 
-    if kind != "gru":
-        raise UserError(f"no state model of kind '{kind}': train a new one (stategate train state)")
-    return StateModel(**sizes)
-
-
-def load_model(name: str) -> "tuple[StateModel, dict[str, Any]]":
-    """Return the trained model of checkpoint ``name`` and its meta."""
-    model, meta = load_trained(name, "state", _shaped)
+    model, meta = load_trained(name, "state", StateModel)
     return cast("StateModel", model), meta

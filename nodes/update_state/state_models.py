@@ -5,8 +5,6 @@ embedding, projected to ``d_event``; a GRU reads them in order. The last ``d_sta
 state vector are its readout: what heads and retrievers see.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -16,8 +14,6 @@ from stategate.stores.assets.weights import small_inference
 #: Each kind of input comes in levels, from 0 (nothing of it was asked) to 4 (all of it).
 LEVELS = 5
 INPUT_TYPES = len(INPUT_KINDS) * LEVELS
-#: Classes of the action head of checkpoints that do not say how many they have.
-CLASSES = 8
 
 
 class StateModel(nn.Module):
@@ -28,22 +24,13 @@ class StateModel(nn.Module):
 
     def __init__(
         self,
+        classes: int,
         d_text: int = 384,
         d_type: int = 32,
         d_event: int = 256,
         d_state: int = 512,
-        classes: int = CLASSES,
     ) -> None:
         super().__init__()
-        #: What a checkpoint's JSON must say to build this model again.
-        self.architecture: dict[str, Any] = {
-            "kind": "gru",
-            "d_text": d_text,
-            "d_type": d_type,
-            "d_event": d_event,
-            "d_state": d_state,
-            "classes": classes,
-        }
         self.d_state, self.d_total = d_state, 2 * d_state
         types, project = nn.Embedding(INPUT_TYPES, d_type), nn.Linear(d_text + d_type, d_event)
         projection = nn.Sequential(project, nn.GELU(), nn.LayerNorm(d_event))

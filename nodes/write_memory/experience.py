@@ -5,7 +5,7 @@ step cap is not finished and adds nothing.
 """
 
 from collections import OrderedDict
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -19,9 +19,8 @@ _OPEN = 64  # unfinished episodes remembered
 
 
 class ExperienceWriter(MemoryParams):
-    """Add finished episodes to a state bank, return-based."""
+    """Learns from finished episodes, for experience to advise."""
 
-    hint: ClassVar[str] = "learns from finished episodes, for experience to advise"
     kind: Literal["experience"] = "experience"
     bank: str | None = Field(
         default=None,

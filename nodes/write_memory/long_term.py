@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -10,17 +10,14 @@ from stategate.envs.protocols import answered
 from stategate.language.utterance import is_asking, is_forgetting
 from stategate.nodes.protocols import Embedder, MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.remember import MemoryPlace
+from stategate.nodes.retrieval.remember import MemoryPlace, texts_of
+from stategate.stores.memory.records import Turn
 from stategate.stores.memory.statements import extract_statements
-
-if TYPE_CHECKING:
-    from stategate.stores.memory.records import Turn
 
 
 class LongTermMemory(MemoryParams):
-    """Write what the user tells, once a turn; small talk, questions and answers are left out."""
+    """Keeps what was said, for later conversations. Questions and answers are left out."""
 
-    hint: ClassVar[str] = "keeps what was said, for later conversations"
     kind: Literal["long_term"] = "long_term"
     place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
 
@@ -46,11 +43,8 @@ def memory_place(writers: Sequence[MemoryParams]) -> MemoryPlace:
     return next(places, MemoryPlace())
 
 
-def _told_turn(record: StepRecord, embedder: Embedder, at: float) -> "Turn":
+def _told_turn(record: StepRecord, embedder: Embedder, at: float) -> Turn:
     """Return what the user told, with the vectors to find it by."""
-    from stategate.nodes.retrieval.remember import texts_of
-    from stategate.stores.memory.records import Turn
-
     pieces = record.context.pieces if record.context is not None else ()
     about = " ".join(filter(None, (piece.says("about") for piece in pieces)))
     whole = f"{about} {record.instruction}".strip()

@@ -1,7 +1,7 @@
 """``short_term`` and ``conversation``: the last events, or turns, in graph state, within a budget."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.messages.utils import trim_messages
@@ -16,9 +16,8 @@ from stategate.stores.traces import Event
 
 
 class ShortTerm(MemoryParams):
-    """Keep recent events, oldest out first; old pages are kept cut, actions whole."""
+    """Keeps the last steps. The oldest go first; old pages are kept cut, actions whole."""
 
-    hint: ClassVar[str] = "keeps the last steps"
     kind: Literal["short_term"] = "short_term"
     budget: int = Field(default=600, ge=1, description="tokens (cl100k) all kept events may have")
     page_tokens: int = Field(default=40, ge=1, description="tokens an earlier page may have")
@@ -66,12 +65,12 @@ class ShortTerm(MemoryParams):
 
 
 class Conversation(MemoryParams):
-    """Keep whole turns, oldest out first, by LangChain's ``trim_messages``.
+    """Keeps the last turns of a conversation.
 
-    They live in graph state, so the checkpointer brings them back after a restart.
+    Whole turns, the oldest out first. They live in graph state, so the checkpointer brings them back
+    after a restart.
     """
 
-    hint: ClassVar[str] = "keeps the last turns of a conversation"
     kind: Literal["conversation"] = "conversation"
     budget: int = Field(default=2000, ge=1, description="tokens (cl100k) all recent turns may have")
 

@@ -1,6 +1,6 @@
 """``trace``: every event of every episode to the trace store, as it happens."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -12,9 +12,8 @@ from stategate.stores.traces import Event
 
 
 class Trace(MemoryParams):
-    """Write steps to SQLite or PostgreSQL; a step written twice is kept once."""
+    """Writes every step down, to look at later. A step written twice is kept once."""
 
-    hint: ClassVar[str] = "writes every step down, to look at later"
     kind: Literal["trace"] = "trace"
     path: str | None = Field(
         default=None,

@@ -124,9 +124,9 @@ def load_trained(
     tensors, meta = load_weights(name, role)
     for fact, (expected, fix) in checks.items():
         require_match(name, meta, fact, expected, fix)
-    network = make(**meta["architecture"])
     what = f"checkpoint '{name}' does not fit its architecture"
-    with user_error_context(what, kinds=RuntimeError):
+    with user_error_context(what, kinds=(RuntimeError, TypeError)):
+        network = make(**meta["architecture"])
         network.load_state_dict(tensors)
     return network.eval(), meta
 

@@ -10,17 +10,18 @@ from contextlib import suppress
 import pytest
 from langchain_core.messages import HumanMessage
 
+from stategate.nodes.act.chat import Chat
 from stategate.nodes.act.replies import TalkingActor
 from stategate.nodes.models import calls
 from stategate.nodes.models.calls import ask
 from stategate.nodes.models.embedders import OpenAIEmbedder
 from stategate.nodes.models.llms import OpenAILlm
-from stategate.nodes.protocols import Decision
+from stategate.nodes.protocols import Decision, Piece
 from stategate.nodes.resources import Resources
 from stategate.stores.corpus import documents
 from stategate.stores.corpus.documents import read_web
 from stategate.stores.errors import ModelUnavailable, UserError
-from tests.kit import completion, serving
+from tests.kit import completion, context_of, serving
 
 GOOD = completion("ok")
 
@@ -165,6 +166,21 @@ def test_retries_end_with_the_deadline(server, call, after):
     with pytest.raises(ModelUnavailable, match=f"busy|asks to wait {after} s"):
         call(resources(url))
     assert time.monotonic() - started < 2.5
+
+
+def test_a_server_that_refuses_a_form_is_asked_in_words_from_then_on(server):
+    url, plan, asked = server
+    chosen = completion('{"action": "look"}')
+    plan += [lambda h: answer(h, {"error": {"message": "not here"}}, 400)]
+    plan += [lambda h: answer(h, chosen)]
+    act = Chat().build(resources(url))
+    context = context_of(Piece("p", "line", "A room.\n", ("look",), 1, 1))
+    for requests in (2, 3):
+        assert act(context, 0).action == "look"
+        assert len(asked) == requests
+    plan[:] = [lambda h: answer(h, {"error": {"message": "too long"}}, 400)]
+    with pytest.raises(UserError, match="too long"):
+        Chat().build(resources(url))(context, 0)
 
 
 def test_a_server_gone_is_one_line(call):

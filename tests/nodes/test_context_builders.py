@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stategate.envs.protocols import Observation
 from stategate.envs.webshop import WebShop
 from stategate.nodes.build_context.assemble import assemble
 from stategate.nodes.build_context.baselines import Full, QueryRag, Window
@@ -180,7 +181,29 @@ def test_every_world_s_view_keeps_the_rules():
     assert worlds >= {"plain", "webshop", "qa"}
 
 
-SEARCHED, RESULTS, ITEM, CHOSEN, *RICH = [page for _, page in WebShopEnv.samples()]
+def shop_pages(mode) -> list[Observation]:
+    """Return the pages on the way to a product with one of its options chosen."""
+    shop = WebShop.load("sample", observation=mode)
+    goal = shop.goals[3]
+    session, page = shop.reset(goal=3)
+    found = [page]
+    option = str(next(iter(goal["goal_options"].values())))
+    for action in (f"search[{goal['name']}]", f"click[{goal['asin'].lower()}]", f"click[{option}]"):
+        session, page = shop.step(session, action)
+        found.append(page)
+    return found
+
+
+_, RESULTS, ITEM, CHOSEN = shop_pages("text")
+RICH = shop_pages("rich")
+
+
+def test_both_modes_of_the_shop_keep_the_rules():
+    for page in (RESULTS, ITEM, CHOSEN, *RICH):
+        check_view(VIEW, page, "Find me a scarf")
+        for builder in (Full(), Window(), Compress()):
+            request = asked(page, 120)
+            check_built(builder.build(resources())(request), request)
 
 
 def asked(observation, budget, events=(), instruction="Find me a scarf"):

@@ -73,7 +73,7 @@ def traces(tmp_path, resources):
 
 
 def item(resources, budget=600):
-    return list(requests(resources, (budget,), ["webshop"]))[3]
+    return list(requests(resources, (budget,), ["webshop"]))[4]
 
 
 def test_it_conforms_in_both_modes_around_other_builders(folder, traces, resources):

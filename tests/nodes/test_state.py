@@ -29,8 +29,9 @@ from tests.kit import rule_moves
 def checkpoint(tmp_path):
     """A small untrained GRU for the hashing embedder."""
     torch.manual_seed(0)
-    model = StateModel(d_text=256, d_event=16, d_state=24)
-    meta = {"kind": "state", "architecture": model.architecture, "embedder": "hashing/256"}
+    sizes = {"classes": 8, "d_text": 256, "d_event": 16, "d_state": 24}
+    model = StateModel(**sizes)
+    meta = {"kind": "state", "architecture": sizes, "embedder": "hashing/256"}
     meta["classes"] = list(WebShopActions.classes)
     save_weights(tmp_path / "state", model.state_dict(), meta)
     return str(tmp_path / "state")
