@@ -353,15 +353,22 @@ def test_an_undeclared_type_has_no_members():
 # Reading ----------------------------------------------------------------------
 
 
-def test_what_was_found_out_is_known(sample):
+def test_facts_say_what_was_found_out(sample):
+    from stategate.nodes.experience.alfworld import AlfWorldExperience
+    from stategate.stores.traces import Event
+
     session, seen = sample.reset({"game": sample.games[0]})
-    assert knowledge_of([], seen.text, seen.actions).hand == ""
-    past = []
-    for command in sample.walkthrough(sample.games[0])[:-1]:
+    events = [Event("OBS", seen.text, 0)]
+
+    def facts(events, seen):
+        return {f.subject: f.value for f in AlfWorldExperience().facts(events, seen)}
+
+    assert facts(events, seen)["in hand"] == "nothing"
+    for t, command in enumerate(sample.walkthrough(sample.games[0])[:-1]):
+        events.append(Event("ACT", command, t))
         session, seen = sample.step(session, command)
-        past.append((command, seen.text))
-    known = knowledge_of(past, seen.text, seen.actions)
-    taken = next(command for command, _ in past if command.startswith("take "))
-    assert known.hand == command_of(taken).thing
-    places = {command_of(action).place for action in seen.actions} - {""}
-    assert places - {*known.seen, *known.closed}, "every place was looked at"
+        events.append(Event("OBS", seen.text, t + 1))
+    known = facts(events[:-1], seen)
+    taken = next(e.text for e in events if e.text.startswith("take "))
+    assert known["in hand"] == command_of(taken).thing
+    assert "not seen" in known.values()
