@@ -7,9 +7,21 @@ is over, so that it carries over to later steps and to other tasks. An env kind 
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 from stategate.envs.protocols import Observation, verb_of
 from stategate.stores.text import one_line
+from stategate.stores.traces import Event
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What an episode has shown, such as ("shelf 2", "holds", "a red box")."""
+
+    subject: str
+    relation: str
+    value: str
+
 
 #: The move that opens one of several things that compete.
 OPEN = "open"
@@ -34,6 +46,10 @@ class ExperienceAdapter:
     def matched_words(self, observation: Observation, instruction: str) -> str:
         """Return the instruction's words that a page met, "" where that is not worth a note."""
         return ""
+
+    def facts(self, events: Sequence[Event], observation: Observation) -> Sequence[Fact]:
+        """Return what the events and the last page have shown."""
+        return ()
 
     def is_echoed(self, action: str) -> bool:
         """Say whether the page after ``action`` tells what it was, so that history need not."""

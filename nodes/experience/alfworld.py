@@ -3,9 +3,11 @@
 import re
 from collections.abc import Hashable, Sequence
 
-from stategate.envs.alfworld.expert import likeliest_goal
+from stategate.envs.alfworld.expert import knowledge_of, likeliest_goal
 from stategate.envs.alfworld.reading import command_of, kind_of, page_text
-from stategate.nodes.experience.adapter import ExperienceAdapter
+from stategate.envs.protocols import Observation
+from stategate.nodes.experience.adapter import ExperienceAdapter, Fact
+from stategate.stores.traces import Event
 
 _ECHOED = ("go", "open", "close", "take", "put")
 _NUMBER = re.compile(r"(?<=[a-z]) \d+\b")
@@ -17,6 +19,26 @@ class AlfWorldExperience(ExperienceAdapter):
     def summary_line(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
         """Return the page on one line, without banner and task."""
         return page_text(page)
+
+    def facts(self, events: Sequence[Event], observation: Observation) -> Sequence[Fact]:
+        """Return what is in hand, then what each place held, or its state, when it was seen last."""
+        pages = {event.t: event.text for event in events if event.kind == "OBS"}
+        pairs = [
+            (event.text, pages.get(event.t + 1, "")) for event in events if event.kind == "ACT"
+        ]
+        knowledge = knowledge_of(pairs, observation.text, observation.actions)
+        places = {command_of(action).place for action in observation.actions} - {""}
+        places |= {knowledge.at, *knowledge.seen, *knowledge.closed} - {""}
+        facts = [Fact("in hand", "is", knowledge.hand or "nothing")]
+        for place in sorted(places, key=lambda p: (kind_of(p), len(p), p)):
+            if place in knowledge.seen:
+                things = ", ".join(knowledge.seen[place])
+                facts.append(Fact(place, "holds", things or "nothing"))
+            else:
+                facts.append(
+                    Fact(place, "is", "closed" if place in knowledge.closed else "not seen")
+                )
+        return facts
 
     def is_echoed(self, action: str) -> bool:
         """Say yes of what the next page begins with."""
