@@ -45,7 +45,9 @@ _CLOSE = 0.015  # relative difference of amounts that are the same in other unit
 _LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _SMALL = frozenset(_LISTS["small"])
 #: The dimension of each unit, and how many of the dimension's base unit it is.
-_UNIT_SIZES = {unit: (kind, float(size)) for unit, (kind, size) in _LISTS["units"].items()}
+_UNIT_SIZES: dict[str, tuple[str, float]] = {
+    unit: (kind, float(size)) for unit, (kind, size) in _LISTS["units"].items()
+}
 
 
 @dataclass(frozen=True, slots=True)
