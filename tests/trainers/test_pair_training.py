@@ -1,4 +1,4 @@
-"""Readers of pairs: trained by their recipes, and read in NumPy as their trainer's network does."""
+"""Readers of pairs: trained by their recipes, and read as their trainer's network reads."""
 
 import json
 
@@ -14,25 +14,8 @@ from stategate.trainers import update
 from stategate.trainers.adapter import PairModel
 from stategate.trainers.settings import UpdateSettings, read_settings
 
-HOME = {
-    "kind": "one",
-    "about": "home",
-    "old": ["I live in Oslo.", "My flat is in Rome."],
-    "ends": ["I moved to Bergen.", "I live nowhere now."],
-    "keeps": ["My sister moved to Paris."],
-    "again": ["Oslo is still my home.", "I am in my flat in Rome."],
-}
-PETS = {
-    "kind": "many",
-    "about": "pets",
-    "old": ["I have a dog.", "We keep bees."],
-    "ends": ["The dog died.", "We sold the bees."],
-    "keeps": ["I have a cat, too."],
-    "again": ["There is a dog in our house.", "Our bees are fine."],
-}
 
-
-def test_numpy_and_torch_read_alike(tmp_path):
+def test_a_reader_in_bytes_and_its_trainer_in_floats_read_alike(tmp_path):
     torch.manual_seed(0)
     model = PairModel(4, 128).eval()
     for up in model.up.values():
@@ -44,21 +27,8 @@ def test_numpy_and_torch_read_alike(tmp_path):
     chances = PairReader(*load_checkpoint(tmp_path / "update")).chances([*pairs, ("", "x")])
     with torch.inference_mode():
         expected = torch.sigmoid(model(pairs)).numpy()
-    assert np.allclose(chances[:-1], expected, atol=1e-4)
+    assert np.allclose(chances[:-1], expected, atol=0.02)
     assert chances[-1] == 0.0
-
-
-def test_a_group_says_which_later_statements_end_which_earlier_ones():
-    labels = {
-        (old, new): end for group in (HOME, PETS) for old, new, end, _ in update.pairs_of(group)
-    }
-    assert labels["I live in Oslo.", "I moved to Bergen."] == 1.0
-    assert labels["I live in Oslo.", "My flat is in Rome."] == 1.0
-    assert labels["I live in Oslo.", "Oslo is still my home."] == 0.0
-    assert labels["I live in Oslo.", "My sister moved to Paris."] == 0.0
-    assert labels["I have a dog.", "The dog died."] == 1.0
-    assert labels["I have a dog.", "We sold the bees."] == 0.0
-    assert labels["I have a dog.", "We keep bees."] == 0.0
 
 
 def story(*lines):
@@ -81,11 +51,10 @@ def test_a_story_is_read_line_after_line_beside_what_holds(tmp_path):
     }
 
 
-def test_it_is_trained_by_groups_and_stories_and_calibrated(tmp_path, monkeypatch):
-    files = {"GROUPS": [HOME, PETS, HOME, PETS], "TOLD": STORY, "DEVELOPMENT": STORY}
-    for name, rows in {**files, "HELD_OUT": STORY}.items():
-        path = tmp_path / f"{name}.jsonl"
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+def test_it_is_trained_by_stories_and_calibrated(tmp_path, monkeypatch):
+    path = tmp_path / "told.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in STORY))
+    for name in ("TOLD", "DEVELOPMENT", "HELD_OUT"):
         monkeypatch.setattr(update, name, path)
     told = [
         "epochs=1",
@@ -96,8 +65,7 @@ def test_it_is_trained_by_groups_and_stories_and_calibrated(tmp_path, monkeypatc
     ]
     summary = update.train(read_settings(UpdateSettings, "update", told))
     meta = read_meta(str(tmp_path / "made"))
-    assert [row["agent"] for row in summary["rows"]] == ["left out", "held out"]
-    assert summary["rows"][1]["n"] == 5
+    assert [(row["agent"], row["n"]) for row in summary["rows"]] == [("held out", 5)]
     assert set(meta["calibration"]) == {"scale", "bias"}
 
 
