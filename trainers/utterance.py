@@ -2,8 +2,9 @@
 
 Most are made of a grammar (``utterances.yaml``). In people's messages (``people``) a sentence with a
 question mark is a question, any other a statement; two scenarios of them are held out. People's
-``questions`` are added, half of them without the mark, and what other writers wrote
-(``utterances_written.tsv``), each sentence several times beside the many made ones.
+``questions`` are added, half of them without the mark, what other writers wrote
+(``utterances_written.tsv``), each sentence several times beside the many made ones, and what people
+tell in short stories (``updates_told.jsonl``): statements that share words with all other purposes.
 ``utterances_held_out.tsv`` (purpose, sentence) is in another style. Nothing is chosen by what is held
 out.
 """
@@ -24,6 +25,7 @@ from torch.nn.functional import cross_entropy
 from stategate.language.sentences import sentences
 from stategate.language.utterance import PURPOSES, TOPICS
 from stategate.stores.files import read_yaml
+from stategate.stores.runs import read_rows
 from stategate.trainers.adapter import WIDTH, AdaptedModel
 from stategate.trainers.instruction.recombined import english_words
 from stategate.trainers.settings import UtteranceSettings, reads_data
@@ -32,6 +34,8 @@ from stategate.trainers.trainer import Figures, TrainingRun, file_hashes, in_par
 _DATA = Path(__file__).parent / "data"
 GRAMMAR = _DATA / "utterances.yaml"
 WRITTEN, HELD_OUT = _DATA / "utterances_written.tsv", _DATA / "utterances_held_out.tsv"
+TOLD = _DATA / "updates_told.jsonl"
+_SHORT = 1001  # number of the first of the short stories, in which nothing is wished or asked back
 _PIECES = 64  # word pieces of a sentence that are read
 _WRITTEN_TIMES = 4  # that each sentence of another writer counts
 _CHOICE = re.compile(r"\[([^\]]*)\]")
@@ -89,7 +93,7 @@ class UtteranceModel(AdaptedModel[Example]):
 
 def train(settings: UtteranceSettings) -> dict[str, Any]:
     """Train, test on the sentences of another style, write the checkpoint; return the summary."""
-    files = (GRAMMAR, HELD_OUT, WRITTEN, settings.people, settings.questions)
+    files = (GRAMMAR, HELD_OUT, WRITTEN, TOLD, settings.people, settings.questions)
     run = TrainingRun(settings, file_hashes(*files))
     people = read_people(Path(settings.people))
     every = made_sentences(settings.sentences, settings.seed)
@@ -97,7 +101,7 @@ def train(settings: UtteranceSettings) -> dict[str, Any]:
     every += read_questions(Path(settings.questions), settings.sentences // 2, settings.seed)
     random.Random(settings.seed).shuffle(every)
     chosen, fitted = every[::_CHOOSING], [e for i, e in enumerate(every) if i % _CHOOSING]
-    fitted += read_written(WRITTEN) * _WRITTEN_TIMES
+    fitted += read_written(WRITTEN) * _WRITTEN_TIMES + read_told(TOLD)
     model = UtteranceModel(settings.rank)
     epochs = model.fit(settings, lambda _: fitted, lambda: model.right(chosen))
     strangers = [row for scenario, row in people if scenario in settings.held_out]
@@ -191,3 +195,10 @@ def read_written(path: Path) -> list[Example]:
     """Return the sentences of a file of (purpose and topic, sentence)."""
     rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
     return [(*head.partition(" ")[::2], text) for head, text in rows]
+
+
+def read_told(path: Path) -> list[Example]:
+    """Return the statements of short stories; a sentence of few words may be a mere exclamation."""
+    texts = (row["text"] for row in read_rows(path) if row["story"] >= _SHORT)
+    parts = (part for text in texts for part in sentences(text))
+    return [("statement", "", p) for p in parts if len(p.split()) > 2 and not p.endswith("?")]

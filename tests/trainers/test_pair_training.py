@@ -27,7 +27,7 @@ def test_a_reader_in_bytes_and_its_trainer_in_floats_read_alike(tmp_path):
     chances = PairReader(*load_checkpoint(tmp_path / "update")).chances([*pairs, ("", "x")])
     with torch.inference_mode():
         expected = torch.sigmoid(model(pairs)).numpy()
-    assert np.allclose(chances[:-1], expected, atol=0.02)
+    assert np.allclose(chances[:-1], expected, atol=0.04)
     assert chances[-1] == 0.0
 
 
