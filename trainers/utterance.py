@@ -5,8 +5,8 @@ question mark is a question, any other a statement; two scenarios of them are he
 ``questions`` are added, half of them without the mark, what other writers wrote
 (``utterances_written.tsv``), each sentence several times beside the many made ones, and what people
 tell in short stories (``updates_told.jsonl``): statements that share words with all other purposes.
-``utterances_held_out.tsv`` (purpose, sentence) is in another style. Nothing is chosen by what is held
-out.
+``utterances_held_out.tsv`` is another writer's; half of its sentences are near the border of another
+purpose. Nothing is chosen by what is held out.
 """
 
 import gzip
@@ -92,7 +92,7 @@ class UtteranceModel(AdaptedModel[Example]):
 
 
 def train(settings: UtteranceSettings) -> dict[str, Any]:
-    """Train, test on the sentences of another style, write the checkpoint; return the summary."""
+    """Train, test on another writer's sentences, write the checkpoint; return the summary."""
     files = (GRAMMAR, HELD_OUT, WRITTEN, TOLD, settings.people, settings.questions)
     run = TrainingRun(settings, file_hashes(*files))
     people = read_people(Path(settings.people))
