@@ -1,4 +1,4 @@
-"""What an utterance is for: the reader that ships, on sentences of another style than the made ones."""
+"""What an utterance is for: the reader that ships, on sentences of a writer who taught it nothing."""
 
 import pytest
 
@@ -6,12 +6,12 @@ from stategate.language.utterance import content_of, is_same_wish, read_utteranc
 from stategate.trainers.utterance import HELD_OUT
 
 
-def test_the_reader_that_ships_reads_sentences_of_another_style() -> None:
+def test_the_reader_that_ships_reads_a_stranger_s_sentences() -> None:
     lines = [line.split("\t") for line in HELD_OUT.read_text("utf-8").splitlines()]
     pairs = [(head.split()[0], read_utterance(text).purpose) for head, text in lines]
-    assert sum(a == b for a, b in pairs) / len(pairs) > 0.8
+    assert sum(a == b for a, b in pairs) / len(pairs) > 0.9
     false_alarms = [a for a, b in pairs if b in ("wish", "forget") and b != a]
-    assert len(false_alarms) <= 2
+    assert len(false_alarms) / len(pairs) < 0.03  # half of them are near another purpose
 
 
 @pytest.mark.parametrize(
