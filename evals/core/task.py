@@ -112,7 +112,9 @@ def run_task(make: Callable[[], Task], out: str, shared: Shared | None = None) -
                     raise UserError(f"{why}; the same command goes on from here")
                 if row["error"] and is_shared:
                     Progress.write(f"{identity}: {row['error']}", file=sys.stderr)
-                bar.set_description_str(" ".join(map(str, identity)))
+                bar.set_description_str(
+                    " ".join(str(part) for part in identity if part is not None)
+                )
                 bar.update()
                 run.append(task.table, {"agent": identity[0], **sample.key, **row})
         # As one process after another writes them, whoever was quicker: same rows, same statistics.
