@@ -35,10 +35,16 @@ def extract_statements(text: str, speaker: str, at: float) -> tuple[Statement, .
 
 
 def refusal_of(turn: Turn) -> str:
-    """Return why the turn is not kept, "" if it is: no name, number, time, nor word of content."""
+    """Return why the turn is not kept, "" if it is.
+
+    It says no name, number, time, nor word of content, or wishes nothing but something to be forgotten.
+    """
     text = turn.text.strip()
     if not text:
         return "empty"
+    purposes = {part.purpose for part in read_sentences(text[:_LETTERS])}
+    if turn.source == "user" and "forget" in purposes and purposes <= {"forget", "other"}:
+        return "a wish to forget: `stategate memory forget` or the button Forget carries it out"
     named = (span.text.lower() not in _GREETED for span in spans(text, turn.at or 0.0))
     if re.search(r"\d", text) or any(named):
         return ""

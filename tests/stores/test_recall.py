@@ -237,6 +237,14 @@ def test_small_talk_is_refused_with_a_reason(user_memory, text):
     assert user_memory.store.facts(user_memory.user) == []
 
 
+def test_a_wish_to_forget_is_no_fact_but_names_what_carries_it_out(user_memory):
+    user_memory.remember("My dentist is Dr Wu.", speaker="Ana")
+    written = user_memory.remember("Please forget my dentist.", speaker="Ana")
+    assert (written.outcome, "memory forget" in written.reason) == ("refused", True)
+    both = user_memory.remember("Please forget my dentist. I live in Oslo.", speaker="Ana")
+    assert both.outcome == "stored"
+
+
 @pytest.mark.parametrize("text", ["My name is Bo.", "I am 34.", "No, I hate cheese.", "Tomorrow!"])
 def test_short_turns_that_tell_something_are_kept(user_memory, text):
     assert user_memory.remember(text, speaker="Ana").outcome == "stored"
