@@ -134,15 +134,33 @@ def _load(folder: str, model: str) -> tuple[Any, Any]:
         import transformers
 
     _silence()
+    is_here = Path(folder).is_dir() or not _answers(folder)
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        network = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=is_here)
+        network = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, local_files_only=is_here
+        )
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise UserError(
             f"cannot load model '{model}' ({describe_error(error)}): give a folder in Hugging Face "
             f"form, a .gguf file, a reachable hub repository, or {DEFAULT}"
         ) from None
     return network, tokenizer
+
+
+def _answers(repository: str) -> bool:
+    """Say whether the hub is reached: transformers asks a dead one for a minute, file by file."""
+    import httpx2
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+
+    try:
+        HfApi().model_info(repository, timeout=5)
+    except HfHubHTTPError:  # it refuses: transformers says why
+        return True
+    except (httpx2.HTTPError, OfflineModeIsEnabled):
+        return False
+    return True
 
 
 _FP16 = 65504  # the largest number of that type

@@ -27,7 +27,7 @@ from stategate.stores.http import from_environment
 from stategate.stores.memory.long_term import LongTerm, open_long_term
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import Candidate, Fact, Turn, Written
-from stategate.stores.memory.statements import extract_statements
+from stategate.stores.memory.statements import WISH_TO_FORGET, extract_statements, told_part
 from stategate.stores.text import storable
 
 Moment = float | str | date  # a datetime is a date
@@ -108,21 +108,26 @@ class Memory:
         A row may have an ``id``: the same id in the same thread is written once. Raises ``UserError``
         for a row without text or with a time that is none.
         """
-        turns = [self._parts({"text": row} if isinstance(row, str) else row) for row in rows]
+        given = [{"text": row} if isinstance(row, str) else row for row in rows]
+        turns = [self._parts(row) for row in given]
         texts = list(dict.fromkeys(part for _, parts in turns for part in parts))
         vectors = dict(zip(texts, self._embedder.embed(texts), strict=True)) if texts else {}
         written = []
-        for values, parts in turns:
+        for row, (values, parts) in zip(given, turns, strict=True):
             first, *more = (vectors[part] for part in parts)
             turn = Turn(**values, vector=first, more=tuple(more), embedder=self._embedder.name)
-            written.append(self.store.add(self.user, turn, gated=True))
+            done = self.store.add(self.user, turn, gated=True)
+            is_whole = done.reason or turn.text == str(row["text"]).strip()
+            written.append(done if is_whole else replace(done, reason=f"without {WISH_TO_FORGET}"))
         return written
 
     def _parts(self, row: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         text, speaker = str(row.get("text") or "").strip(), str(row.get("speaker") or "")
         if not text:
             raise UserError("there is nothing to remember: give a text")
-        at = seconds(row.get("at"))
+        at, source = seconds(row.get("at")), str(row.get("source") or "user")
+        if source == "user":  # what wishes nothing else is refused, and says so
+            text = told_part(text, ("forget",)) or text
         values = {
             "thread_id": str(row.get("thread") or ""),
             "step": 0,
@@ -130,7 +135,7 @@ class Memory:
             "episode_id": str(row.get("id") or uuid.uuid4().hex),
             "speaker": speaker,
             "at": at,
-            "source": str(row.get("source") or "user"),
+            "source": source,
             "statements": extract_statements(text, speaker, at),
         }
         return values, texts_of(text, speaker)

@@ -7,16 +7,15 @@ from typing import Literal
 from pydantic import Field
 
 from stategate.envs.protocols import answered
-from stategate.language.utterance import is_asking, is_forgetting
 from stategate.nodes.protocols import Embedder, MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import MemoryPlace, texts_of
 from stategate.stores.memory.records import Turn
-from stategate.stores.memory.statements import extract_statements
+from stategate.stores.memory.statements import extract_statements, told_part
 
 
 class LongTermMemory(MemoryParams):
-    """Keeps what was said, for later conversations. Questions and answers are left out."""
+    """Keeps what was told, for later conversations: no questions, answers or wishes to forget."""
 
     kind: Literal["long_term"] = "long_term"
     place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
@@ -26,13 +25,12 @@ class LongTermMemory(MemoryParams):
         store = self.place.open()
 
         def write_memory(record: StepRecord) -> None:
-            told, now, decision = record.instruction, time.time(), record.decision
+            decision = record.decision
             if answered(decision.action) is None or decision.fallback is not None:
                 return
-            if is_forgetting(told) or is_asking(told):
-                return
-            turn = _told_turn(record, resources.embedder, now)
-            store.add(self.place.owner, turn, gated=True)
+            if told := told_part(record.instruction, ("question", "forget")):
+                turn = _told_turn(record, told, resources.embedder)
+                store.add(self.place.owner, turn, gated=True)
 
         return write_memory
 
@@ -43,21 +41,22 @@ def memory_place(writers: Sequence[MemoryParams]) -> MemoryPlace:
     return next(places, MemoryPlace())
 
 
-def _told_turn(record: StepRecord, embedder: Embedder, at: float) -> Turn:
-    """Return what the user told, with the vectors to find it by."""
+def _told_turn(record: StepRecord, told: str, embedder: Embedder) -> Turn:
+    """Return what the user ``told`` now, with the vectors to find it by."""
+    at = time.time()
     pieces = record.context.pieces if record.context is not None else ()
     about = " ".join(filter(None, (piece.says("about") for piece in pieces)))
-    whole = f"{about} {record.instruction}".strip()
-    first, *more = embedder.embed([whole, *texts_of(record.instruction)[1:]])
+    whole = f"{about} {told}".strip()
+    first, *more = embedder.embed([whole, *texts_of(told)[1:]])
     return Turn(
         record.thread_id,
         record.episode_id,
         record.step,
-        record.instruction,
+        told,
         first,
         embedder.name,
         at=at,
         about=about,
-        statements=extract_statements(record.instruction, "user", at),
+        statements=extract_statements(told, "user", at),
         more=tuple(more),
     )

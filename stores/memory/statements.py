@@ -5,12 +5,15 @@ that was never written cannot be found, while one too many is only outranked.
 """
 
 import re
+from collections.abc import Container
 
 from stategate.language.dates import spans
 from stategate.language.utterance import read_sentences
 from stategate.language.words import FUNCTION_WORDS, SMALL_TALK
 from stategate.stores.memory.records import Statement, Turn
 
+#: Why a sentence of the user's is not kept.
+WISH_TO_FORGET = "a wish to forget: `stategate memory forget` or the button Forget carries it out"
 _LETTERS = 8_000  # of a turn that are read
 _STATING = ("statement", "correction", "wish")
 #: Times that greetings and thanks name.
@@ -34,6 +37,17 @@ def extract_statements(text: str, speaker: str, at: float) -> tuple[Statement, .
     return tuple(dict.fromkeys(found))
 
 
+def told_part(text: str, left_out: Container[str]) -> str:
+    """Return what ``text`` tells, where some of its sentences have a purpose that is ``left_out``.
+
+    All of it where none has, "" where nothing else is told: "Forget my dentist. I moved." -> "I moved."
+    """
+    parts = list(read_sentences(text[:_LETTERS]))
+    if not any(part.purpose in left_out for part in parts):
+        return text
+    return " ".join(part.text for part in parts if part.purpose in _STATING)
+
+
 def refusal_of(turn: Turn) -> str:
     """Return why the turn is not kept, "" if it is.
 
@@ -44,7 +58,7 @@ def refusal_of(turn: Turn) -> str:
         return "empty"
     purposes = {part.purpose for part in read_sentences(text[:_LETTERS])}
     if turn.source == "user" and "forget" in purposes and purposes <= {"forget", "other"}:
-        return "a wish to forget: `stategate memory forget` or the button Forget carries it out"
+        return WISH_TO_FORGET
     named = (span.text.lower() not in _GREETED for span in spans(text, turn.at or 0.0))
     if re.search(r"\d", text) or any(named):
         return ""
