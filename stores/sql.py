@@ -246,7 +246,8 @@ class Database:
         with self.read() as connection:
             version = self._version(connection)
         if version > newest or 0 < version < first:
-            fix = "update it" if version > newest else self.schema.fix
+            is_newer = version > newest
+            fix = "update it, if it is no other store's file" if is_newer else self.schema.fix
             raise UserError(
                 f"the {what} '{self.path}' is of version {version}, this Stategate knows "
                 f"{newest}: {fix}"
