@@ -38,7 +38,7 @@ class Chat(ActorParams):
 
 
 class GuidedChat(ActorParams):
-    """A language model chooses among what a planner leaves of the actions.
+    """A language model chooses among the actions that a planner proposes.
 
     The planner and the model play together, so its figures are compared with those of ``chat`` and of a
     random pick among the same offers (``evals.controls``).

@@ -20,7 +20,7 @@ _NEAR = 0.25  # what the text beside a command counts, beside the command's own 
 
 
 class Explore(ActorParams):
-    """No model: takes what shares most words with the task, the untried first.
+    """No model: takes the action that shares most words with the task, untried ones first.
 
     It plays any world from the built context alone, so that memories can be compared at once: it cannot
     take an action that a builder drops, and it repeats one that the history no longer shows.

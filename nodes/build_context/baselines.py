@@ -32,7 +32,7 @@ class Full(FramedContext):
 
 
 class Window(FramedContext):
-    """The page, and the last few pages before it; nothing is chosen.
+    """The page and the last few pages before it, without a selection.
 
     In a partially observed world these are the last ``events`` steps.
     """
@@ -67,7 +67,7 @@ class Window(FramedContext):
 
 
 class QueryRag(FramedContext):
-    """Only the parts of the page that resemble what is asked; buttons may get lost.
+    """Only the parts of the page that resemble the instruction; buttons may get lost.
 
     Those are the ``top_k`` chunks by cosine between instruction and chunk, in page order. Commands
     compete with everything else, as in the published baselines: the audit shows one that was lost.

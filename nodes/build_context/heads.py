@@ -30,7 +30,7 @@ Query = Callable[[ContextRequest], tuple[Vector, Vector]]
 
 
 class Retrieve(FramedContext):
-    """Only the parts that a learned memory of the episode points to.
+    """Only the parts of the page that a trained query finds, given the recurrent state.
 
     Those are the ``top_k`` chunks by ``query_proj(state)``, in page order. Nothing protects
     affordances: what the state does not expect to need can be lost.

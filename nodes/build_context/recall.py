@@ -167,7 +167,7 @@ class ConversationContext(ContextParams):
 
 
 class Recall(ConversationContext):
-    """For questions: the conversation, what is remembered, and the best passages."""
+    """For questions: the conversation, remembered facts, and the best passages."""
 
     kind: Literal["recall"] = "recall"
 

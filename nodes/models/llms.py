@@ -116,7 +116,7 @@ class OpenAILlm(LlmParams):
 
 
 class FakeLlm(LlmParams):
-    """Fixed replies, for tests: LangChain's fake says them in order, then from the start."""
+    """Fixed replies, for tests, in order and then from the start again."""
 
     kind: Literal["fake"] = "fake"
     replies: tuple[str, ...] = Field(default=("ok",), min_length=1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Gru(UpdaterParams):
-    """A trained memory of the episode, the same size after any number of steps."""
+    """A trained state of the episode: one vector of fixed size."""
 
     kind: Literal["gru"] = "gru"
     checkpoint: str = Field(default="", description="name or path; '' is the one that ships")
@@ -49,7 +49,7 @@ class Gru(UpdaterParams):
 
 
 class NoUpdater(UpdaterParams):
-    """No memory of the episode's course."""
+    """No state of the episode."""
 
     kind: Literal["none"] = "none"
 

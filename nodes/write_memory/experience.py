@@ -19,7 +19,7 @@ _OPEN = 64  # unfinished episodes remembered
 
 
 class ExperienceWriter(MemoryParams):
-    """Learns from finished episodes, for experience to advise."""
+    """Adds finished episodes to the bank that context.kind=experience reads."""
 
     kind: Literal["experience"] = "experience"
     bank: str | None = Field(

@@ -15,7 +15,7 @@ from stategate.stores.memory.statements import extract_statements, told_part
 
 
 class LongTermMemory(MemoryParams):
-    """Keeps what was told, for later conversations: no questions, answers or wishes to forget."""
+    """Keeps statements for later conversations; no questions, answers or wishes to forget."""
 
     kind: Literal["long_term"] = "long_term"
     place: MemoryPlace = Field(default=MemoryPlace(), description="which memory, whose part")
