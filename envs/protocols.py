@@ -46,7 +46,7 @@ class Observation:
 
 
 class World(Protocol):
-    """A world is three pure functions over sessions (design decision 1).
+    """A world is pure functions over sessions, so that a checkpoint can resume, undo and fork a task.
 
     The first members are a world's own. Those from ``fingerprint`` on have a default: inherit it,
     or let :func:`complete` add it.

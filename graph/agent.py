@@ -1,6 +1,7 @@
 """An agent: a config and the resources built for it."""
 
 import copy
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,7 +9,7 @@ from stategate.envs.protocols import Observation, Session, World, complete
 from stategate.graph.config import Config
 from stategate.graph.state import State, memory_owner, read_events
 from stategate.nodes.models.reader import read_by_model
-from stategate.nodes.protocols import Actor, BuiltContext, ContextRequest, Updater
+from stategate.nodes.protocols import Actor, BuiltContext, ContextRequest, Updater, require
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource
@@ -71,9 +72,25 @@ class Agent:
             updater = self.resources.get(registry().parse("updater", "none"))
         return updater
 
+    @property
+    def example_task(self) -> str:
+        """The world's first task as JSON, for messages that ask for one."""
+        first = next(iter(self.world.tasks()), {})
+        asks = self.config.env.conversational
+        return json.dumps({"question": "..."} if asks else dict(first))
+
+    def require_task(self, task: object) -> dict[str, Any]:
+        """Return ``task``. Raises ``UserError`` naming the form, or the world that it is for."""
+        if not isinstance(task, dict):
+            raise UserError(f'give a task: {{"task": {self.example_task}}}')
+        own = self.config.env.kind
+        if (kind := task.get("env", own)) != own:
+            raise UserError(f"the task is for env '{kind}', but this agent's env is '{own}'")
+        return task
+
     def instruction(self, session: Session) -> str:
         """Return the instruction, parsed by the chat model first with ``reader: model``."""
-        text = self.world.instruction(session)
+        text = require(self.world.instruction(session), str, self.config.env, "its instruction is")
         if self.config.reader == "model":
             read_by_model(self.resources, text)
         return text
@@ -100,8 +117,8 @@ class Agent:
             resources.profile,
         )
         with owned_by(self.owner):
-            context: BuiltContext = resources.get(self.config.context)(request)
-        return context
+            context = resources.get(self.config.context)(request)
+        return require(context, BuiltContext, self.config.context)
 
 
 def require_fit(config: Config) -> None:

@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, field_validator
 
 from stategate.nodes.protocols import (
+    SLOTS,
     ActorParams,
     ContextParams,
     EmbedderParams,
@@ -66,17 +67,10 @@ class Config(BaseModel):
         """What nodes may lean on: model, embedder, updater, world."""
         return self.llm, self.embedder, self.updater, self.env
 
-    @field_validator("env", "llm", "embedder", "updater", "context", "actor", mode="before")
+    @field_validator(*SLOTS, mode="before")
     @classmethod
-    def _parse_slot(cls, value: Any, info: Any) -> Params | None:
-        return None if value is None else registry().parse(info.field_name, value)
-
-    @field_validator("memory", mode="before")
-    @classmethod
-    def _parse_memory(cls, value: Any) -> tuple[Params, ...]:
-        if isinstance(value, str | Mapping | Params):
-            value = [value]
-        return tuple(registry().parse("memory", item) for item in value or ())
+    def _parse_slot(cls, value: Any, info: Any) -> Params | tuple[Params, ...] | None:
+        return registry().parse_slot(info.field_name, value)
 
 
 #: What fills a slot that a config leaves out.

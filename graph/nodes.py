@@ -17,15 +17,20 @@ from stategate.graph.state import (
     pack_decision,
     pending_question,
     read_events,
-    require_task,
     to_plain,
     unpack_decision,
 )
-from stategate.nodes.protocols import AsyncActor, BuiltContext, Decision, StepRecord
+from stategate.nodes.protocols import (
+    AsyncActor,
+    BuiltContext,
+    Decision,
+    StepRecord,
+    require,
+    require_events,
+    require_page,
+)
 from stategate.nodes.retrieval.remember import owned_by
 from stategate.nodes.update_state import packed, unpacked
-from stategate.stores.errors import UserError
-from stategate.stores.text import storable
 from stategate.stores.traces import Event
 
 NODES = ("observe", "update_state", "build_context", "act", "write_memory")
@@ -35,15 +40,18 @@ Update = dict[str, Any]
 def observe_world(agent: Agent, state: State) -> Update:
     """Begin the task that was passed, or return the page that the last step led to."""
     talks = agent.config.env.conversational
-    task = state.get("task") or (pending_question(state) if talks else None)
+    task = state.get("task")
+    if talks:
+        task = task or pending_question(state)
     if task is None and state.get("session") is not None:
         observation = state.get("outcome") or agent.world.observe(state["session"])
         return {"observation": observation}
-    task = to_plain(require_task(task, agent.config.env))
-    session, observation = agent.world.reset({k: v for k, v in task.items() if k != "env"})
+    task, env = to_plain(agent.require_task(task)), agent.config.env
+    begun = agent.world.reset({k: v for k, v in task.items() if k != "env"})
+    session, observation = require_page(begun, env)
     started: State = {
         "task": None,
-        "episode": {"env": agent.config.env.kind, **task},
+        "episode": {"env": env.kind, **task},
         "episodes": state.get("episodes", 0) + 1,
         # Of its own, not the thread's: a thread may be named twice, in other processes too.
         "episode_id": agent.episode or uuid.uuid4().hex,
@@ -102,11 +110,8 @@ async def achoose_action(agent: Agent, state: State) -> Update:
 
 
 def _act(agent: Agent, state: State, context: BuiltContext, decision: Decision) -> Update:
-    if not isinstance(decision, Decision) or not isinstance(decision.action, str):
-        kind = agent.config.actor.kind
-        raise UserError(
-            f"actor {kind}: it returned {decision!r:.80}, not a Decision with an action (a text)"
-        )
+    decision = require(decision, Decision, agent.config.actor)
+    require(decision.action, str, agent.config.actor, "its action is")
     observation, actions = agent.observation(state), agent.resources.profile.view.actions
     if refusal := actions.refuses(decision.action, observation, context.instruction):
         action = actions.safe(observation.actions, context.instruction)
@@ -118,20 +123,21 @@ def _act(agent: Agent, state: State, context: BuiltContext, decision: Decision) 
 
 def apply_decision(agent: Agent, state: State, decision: Decision, context: BuiltContext) -> Update:
     """Take the action of ``decision`` in the world; the session it led from is kept for the memory."""
-    decision = replace(decision, action=storable(decision.action), reason=storable(decision.reason))
-    session, outcome = agent.world.step(state["session"], decision.action)
+    plain = pack_decision(decision)
+    after = agent.world.step(state["session"], plain["action"])
+    session, outcome = require_page(after, agent.config.env)
     parts = outcome.info.get("reward")
     return {
         "before": state["session"],
         "session": to_plain(session),
         "outcome": outcome,
-        "decision": pack_decision(decision),
-        "action": decision.action,
+        "decision": plain,
+        "action": plain["action"],
         "reward": float(outcome.reward),
         "done": bool(outcome.done),
         "tokens": state["tokens"] + context.tokens,
-        "model_tokens": state["model_tokens"] + decision.tokens_in + decision.tokens_out,
-        "cost": state["cost"] + (decision.cost or 0.0),
+        "model_tokens": state["model_tokens"] + plain["tokens_in"] + plain["tokens_out"],
+        "cost": state["cost"] + (plain["cost"] or 0.0),
         "fallbacks": state["fallbacks"] + (decision.fallback is not None),
         "info": {"reward": to_plain(parts)} if outcome.done and parts is not None else {},
     }
@@ -143,8 +149,8 @@ def write_memory(agent: Agent, state: State) -> Update:
     events = read_events(state)
     for params in agent.config.memory:
         with owned_by(agent.owner):
-            recent = agent.resources.get(params)(record)
-        events = events if recent is None else tuple(recent)
+            recent = require_events(agent.resources.get(params)(record), params)
+        events = events if recent is None else recent
     messages = conversation_update(record, state) if agent.config.env.conversational else {}
     return {
         **messages,

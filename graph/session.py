@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 
-from stategate.envs.protocols import Observation, nearest_actions
+from stategate.envs.protocols import Observation, fill, nearest_actions, takes_text
 from stategate.graph.agent import Agent
 from stategate.graph.build import Graph
 from stategate.graph.checkpoints import thread_name
@@ -17,8 +17,6 @@ from stategate.graph.state import UNTRACKED, State, overrides_of, unpack_decisio
 from stategate.nodes.act.replies import parse
 from stategate.nodes.protocols import BuiltContext, Decision
 from stategate.stores.errors import UserError
-
-_GONE = "the checkpoint of step {} is gone: start the task again"
 
 
 def write_head(graph: Graph, config: RunnableConfig, values: Mapping[str, Any], next_: str) -> None:
@@ -124,7 +122,8 @@ class Session:
         snapshot = self.graph.get_state(self.config)
         values = snapshot.values
         # What a kill left: a decision that is not kept yet, or a task that has not begun.
-        is_left = "write_memory" in snapshot.next or (snapshot.next and values.get("task"))
+        is_begun = snapshot.next and values.get("task") is not None
+        is_left = "write_memory" in snapshot.next or is_begun
         if "session" not in values or is_left:
             return False
         return bool(values["done"]) or values["steps"] >= self.agent.config.max_steps
@@ -146,10 +145,9 @@ class Session:
 
         Raises ``UserError`` when there is none to take.
         """
-        self._require_running()
         started = time.perf_counter()
         with self.graph.alone(self.config):
-            self.graph.settle(self.config)
+            self._require_running()
             seen = self._advance(on_text, interrupt_after=["write_memory"])
             after = self.values
             if "context" not in seen or "observation" not in seen:
@@ -209,9 +207,9 @@ class Session:
 
     def act(self, action: str) -> StepResult:
         """Take a person's own action instead of the actor's. Raises ``UserError`` if illegal."""
-        self._require_running()
         started = time.perf_counter()
         with self.graph.alone(self.config):
+            self._require_running()
             agent = self._agent()
             state = self._at_acting(agent)
             observation, context = agent.observation(state), agent.context(state)
@@ -297,7 +295,7 @@ class Session:
         last = values["steps"] if step is None else step
         states, episode = dict(self._newest_first()), uuid.uuid4().hex
         if last not in states:
-            raise UserError(_GONE.format(last))
+            raise self._missing(last)
         for number in range(min(states), last + 1):
             copied = {**states[number], "episode_id": episode, "episodes": 1}
             write_head(self.graph, new.config, copied, _node_at(number))
@@ -326,7 +324,14 @@ class Session:
         for number, state in self._newest_first():
             if number == step:
                 return state
-        raise UserError(_GONE.format(step))
+        raise self._missing(step)
+
+    def _missing(self, step: int) -> UserError:
+        """Return the error for a step that this thread does not hold."""
+        taken = self.values.get("steps", 0)
+        if 0 <= step <= taken:
+            return UserError(f"the checkpoint of step {step} is gone: start the task again")
+        return UserError(f"there is no step {step}: {taken} were taken")
 
     def _at_acting(self, agent: Agent, step: int | None = None) -> State:
         """Return the state at the moment of acting: now, or at an earlier step."""
@@ -348,8 +353,11 @@ class Session:
         self, on_text: Callable[[str], object] | None = None, **where: Any
     ) -> dict[str, Any]:
         entry = {"task": self._task} if self._task is not None else None
-        if entry is None and not {"session", "task"} & self.values.keys():
-            raise UserError('no task yet: session.start({"goal": 3})')
+        snapshot = self.graph.get_state(self.config)
+        if entry is None and not {"session", "task"} & snapshot.values.keys():
+            raise UserError(f"no task yet: session.start({self.agent.example_task})")
+        if entry is None and not snapshot.next:  # it ended at a smaller step cap
+            write_head(self.graph, self.config, snapshot.values, "observe")
         seen: dict[str, Any] = {}
         parts: Any = self.graph.stream(
             entry,
@@ -389,6 +397,8 @@ def _fold(agent: Agent, state: State) -> State:
 def _legal_form(agent: Agent, action: str, observation: Observation) -> str:
     """Return a person's ``action`` as the world writes it. Raises ``UserError`` if it is illegal."""
     text = " ".join(action.split())
+    if takes_text(text):
+        raise UserError(f"put your own words into the brackets, as in {fill(text, 'hello')}")
     for legal in (text, parse(text, observation.actions)):
         if legal is not None and agent.resources.profile.view.actions.accepts(legal, observation):
             return legal

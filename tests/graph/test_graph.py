@@ -63,6 +63,31 @@ def test_one_call_may_swap_the_context_builder():
         graph.invoke(TASK, config=thread("d"), context={"context": {"kind": "no_such_kind"}})
 
 
+def test_a_call_s_context_takes_what_a_config_takes_and_refuses_in_the_same_words():
+    graph = build_graph(config())
+    short = {"context": "window", "memory": "short_term"}
+    long = {"context": {"kind": "window"}, "memory": [{"kind": "short_term"}]}
+    for number, same in enumerate((short, {"kind": "window"})):
+        out = graph.invoke(TASK, config=thread(f"a{number}"), context=same)
+        assert out["tokens"] == graph.invoke(TASK, thread(f"b{number}"), context=long)["tokens"]
+    typo = {"context": "windo"}
+    with pytest.raises(UserError, match="did you mean 'window'"):
+        graph.invoke(TASK, config=thread("c"), context=typo)
+    with pytest.raises(UserError, match="did you mean 'window'"):
+        asyncio.run(graph.ainvoke(TASK, config=thread("c"), context=typo))
+    with pytest.raises(UserError, match="no slot 'contxt'"):
+        graph.invoke(TASK, config=thread("c"), context={"contxt": "window"})
+
+
+def test_a_larger_step_cap_goes_on_where_a_smaller_one_ended():
+    kept = InMemorySaver()
+    assert len(session(scripted(*buys_goal(), max_steps=2), kept).run()) == 2
+    here = Session(build_graph(scripted(*buys_goal()), kept), "t")
+    assert here.step().step == 2
+    assert here.run()[-1].reward == 1.0
+    assert len(here.moments()) == here.values["steps"]
+
+
 def test_the_step_cap_ends_an_episode_however_long():
     graph = build_graph(scripted("search[lamp]", *["click[next >]"] * 99, max_steps=60))
     out = graph.invoke(TASK, config=thread())
@@ -193,8 +218,9 @@ def test_an_earlier_step_is_looked_at_forked_and_replayed():
     branch.back(len(steps))
     assert branch.values["steps"] == 0
     assert dict(here.values) == before
-    with pytest.raises(UserError, match="step 99 is gone"):
-        here.fork(step=99)
+    for step in (99, -1):
+        with pytest.raises(UserError, match=f"no step {step}: {len(steps)} were taken"):
+            here.fork(step=step)
 
 
 def test_a_persons_own_action_counts_as_a_step():
@@ -213,6 +239,13 @@ def test_an_illegal_action_is_refused_and_costs_nothing(action):
     with pytest.raises(UserError, match="illegal action"):
         here.act(action)
     assert here.values["steps"] == 0
+
+
+def test_a_slot_for_words_is_not_an_action_yet():
+    with pytest.raises(
+        UserError, match=r"put your own words into the brackets, as in search\[hello\]"
+    ):
+        session().act("search[<query>]")
 
 
 @pytest.mark.parametrize("returned", [None, "search[lamp]", ("search[lamp]", 1)])

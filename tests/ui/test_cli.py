@@ -115,7 +115,7 @@ def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
         (["--task", "goal"], "KEY=VALUE"),
         (["--task", "goal=3", "--goal", "4"], "leave --goal"),
         (["--thread", "t", "--resume"], "nothing to resume"),
-        (["--actor", "human"], "in the app"),
+        (["--actor", "human"], "in the app: stategate ui --config "),
         (["--json", "/proc/x/y"], "/proc/x/y"),
         (["--json", "/proc"], "is a folder"),
         (["--embedder", "x"], "write --set embedder.kind=VALUE"),

@@ -93,7 +93,7 @@ def run(settings: RunSettings) -> None:
     """Play an episode and show it step by step; `stategate eval worlds` plays many."""
     config = settings.load()
     if config.actor.kind == "human":
-        raise UserError("a person plays in the app: stategate ui")
+        raise UserError(f"a person plays in the app: stategate ui --config {settings.config}")
     session = open_session(config, settings)
     out = output.console(stderr=settings.json_target == "-")
     transcript = Transcript(out, session, settings.show)
@@ -306,7 +306,7 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
         "steps": [_step(step) for step in steps],
         "totals": {
             "reward": values["reward"],
-            "reward_parts": to_plain(parts) if parts is not None else None,
+            "reward_parts": to_plain(parts),
             **{name: values[name] for name in totals},  # type: ignore[literal-required]
             "seconds": sum(step.seconds for step in steps),
         },
