@@ -36,11 +36,23 @@ def key_of(message: BaseMessage, place: int) -> str:
     return f"{place}-{zlib.crc32(repr(message.content).encode()):08x}"
 
 
-def name_of(message: BaseMessage, place: int) -> str:
-    """Return the five letters by which a model can name a message; a result goes by its call."""
-    call = message.tool_call_id if isinstance(message, ToolMessage) else None
-    name = str(call or key_of(message, place)).encode(errors="replace")
-    return f"{zlib.crc32(name):08x}"[:5]
+def names_of(messages: Sequence[BaseMessage]) -> list[str]:
+    """Return the five letters by which a model can name each message; a result goes by its call.
+
+    Some servers give each turn's calls the same ids: where a name is taken, the message's own is added.
+    """
+    names: dict[str, None] = {}
+    for place, message in enumerate(messages):
+        key = key_of(message, place)
+        name = _letters((message.tool_call_id if isinstance(message, ToolMessage) else "") or key)
+        while name in names:
+            name = _letters(name + key)
+        names[name] = None
+    return list(names)
+
+
+def _letters(text: str) -> str:
+    return f"{zlib.crc32(text.encode(errors='replace')):08x}"[:5]
 
 
 def digest(text: str) -> int:
@@ -67,6 +79,11 @@ def bounded(text: str) -> str:
     return f"{start[: start.rfind(chr(10)) + 1] or start}…\n{end[end.find(chr(10)) + 1 :]}"
 
 
+def middle_of(text: str) -> str:
+    """Return what :func:`bounded` leaves out of a text."""
+    return text[_BEGINNING:-_END] if len(text) > LARGEST else ""
+
+
 @lru_cache(maxsize=4096)
 def tokens_in(text: str) -> int:
     """Return the tokens of a text of any size; of a large one they are estimated by its beginning.
@@ -76,6 +93,13 @@ def tokens_in(text: str) -> int:
     if len(text) <= LARGEST:
         return count_tokens(text)
     return round(count_tokens(text[:_BEGINNING]) * len(text) / _BEGINNING)
+
+
+def label_of(message: BaseMessage) -> str:
+    """Return a message's text on one line; the types of its blocks where it has none: "[image_url]"."""
+    blocks = message.content if isinstance(message.content, list) else []
+    types = (f"[{block.get('type')}]" for block in blocks if isinstance(block, dict))
+    return " ".join(text_of(message).split() or types)
 
 
 def with_text(message: BaseMessage, text: str) -> BaseMessage:
