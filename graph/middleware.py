@@ -15,7 +15,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from typing import Annotated, Any, NotRequired
 
@@ -28,18 +27,18 @@ from langchain.agents.middleware.types import (
     PrivateStateAttr,
 )
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.config import get_stream_writer
 from langgraph.prebuilt import InjectedState
 from langgraph.types import Command, TracePolicy, omit_payload
 
 from stategate.envs.messages.history import (
+    BEGINNING,
     LARGEST,
+    NO_TEXT,
     bounded,
     key_of,
-    label_of,
-    middle_of,
     names_of,
     text_of,
     tokens_in,
@@ -63,7 +62,7 @@ from stategate.stores.errors import UserError, describe_error, warn_once
 from stategate.stores.tokens import truncate
 
 _KEY = "stategate"
-_FOUND = 12  # parts that a search shows, and places of each word in the middle of a large text
+_FOUND = 12  # parts that a search shows, and places of each word in the rest of a large text
 _SHORTEST, _LINE = 3, 300  # letters of a word that is looked for there, and around it
 __all__ = ["ContextMiddleware", "HistorySettings"]
 
@@ -106,10 +105,8 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps."""
-        request, recall = self._with_one_recall(request)
-        prepared = self._prepared(request.messages, lambda: self._decide(request, recall))
-        response = handler(request.override(messages=list(prepared.messages)))  # type: ignore[arg-type]
-        return _with_decisions(response, request, prepared)
+        reading, prepared = self._reading(request)
+        return _with_decisions(handler(reading), request, prepared)
 
     async def awrap_model_call(
         self,
@@ -117,10 +114,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps; deciding does not block the loop."""
-        request, recall = self._with_one_recall(request)
-        work = partial(self._prepared, request.messages, lambda: self._decide(request, recall))
-        prepared = await asyncio.to_thread(work)
-        reading = request.override(messages=list(prepared.messages))  # type: ignore[arg-type]
+        reading, prepared = await asyncio.to_thread(self._reading, request)
         return _with_decisions(await handler(reading), request, prepared)
 
     def hook(self, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,8 +172,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         ours = {id(one) for one in self.tools}
         others = [one for one in request.tools if id(one) not in ours]
         names = {
-            one.get("function", one).get("name") if isinstance(one, dict) else one.name
-            for one in others
+            t.get("function", t).get("name") if isinstance(t, dict) else t.name for t in others
         }
         recall = OTHER_RECALL if RECALL in names else RECALL
         if recall != RECALL:
@@ -189,15 +182,16 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         mine = [one for one in self.tools if one.name == recall]
         return request.override(tools=[*mine, *others]), recall
 
-    def _decide(self, request: ModelRequest[Any], recall: str) -> PreparedCall:
+    def _reading(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], PreparedCall]:
+        """Return the request that the model gets, and what was decided for it."""
+        request, recall = self._with_one_recall(request)
         state: Mapping[str, Any] = request.state
-        return self.context(
+        fixed = request.system_message, request.tools, recall
+        prepared = self._prepared(
             request.messages,
-            Decisions.of(state.get(_KEY)),
-            request.system_message,
-            request.tools,
-            recall,
+            lambda: self.context(request.messages, Decisions.of(state.get(_KEY)), *fixed),
         )
+        return request.override(messages=list(prepared.messages)), prepared  # type: ignore[arg-type]
 
     def _prepared(
         self, messages: Sequence[BaseMessage], decide: Callable[[], PreparedCall]
@@ -276,12 +270,10 @@ def recall_tool(budget: int, name: str = RECALL) -> BaseTool:
     return recall
 
 
-def recalled(
-    query: str, messages: Sequence[BaseMessage], budget: int, tool_name: str = RECALL
-) -> str:
+def recalled(query: str, messages: Sequence[BaseMessage], budget: int, ours: str = RECALL) -> str:
     """Return the message that ``query`` names, or the parts of messages that share its words.
 
-    Words are not looked for in the calls and results of this tool itself, ``tool_name``.
+    Words are not looked for in the calls and results of the tool itself, which is ``ours``.
     """
     whole: dict[str, str] = {}
     texts: dict[str, str] = {}
@@ -290,11 +282,8 @@ def recalled(
         if isinstance(message, SystemMessage):
             continue
         speaker = "" if isinstance(message, ToolMessage) else f"{message.type}: "
-        whole[name] = speaker + (readable_text(message) or label_of(message))
-        if isinstance(message, AIMessage):
-            others = [call for call in message.tool_calls if call["name"] != tool_name]
-            message = message.model_copy(update={"tool_calls": others})
-        if tool_of(message, tools) != tool_name and (text := readable_text(message)).strip():
+        whole[name] = speaker + (readable_text(message) or NO_TEXT)
+        if tool_of(message, tools) != ours and (text := readable_text(message, ours)).strip():
             texts[name] = speaker + text
     words = "".join(c if c.isalnum() else " " for c in query.lower()).split()
     if named := [whole[word] for word in dict.fromkeys(words) if word in whole]:
@@ -314,17 +303,17 @@ def recalled(
 
 
 def _searched(name: str, text: str, query: str) -> Iterator[tuple[str, str]]:
-    """Yield a text as it is searched; of a large one's middle the lines that hold a word literally."""
+    """Yield a text as it is searched: of a large one's rest the lines that hold a word as written."""
     yield name, bounded(text)
-    middle = middle_of(text)
+    rest = text[BEGINNING:] if len(text) > LARGEST else ""
     words = [word for word in dict.fromkeys(query.split()) if len(word) >= _SHORTEST][:_FOUND]
     lines: dict[str, None] = {}
-    for place in (p for word in words for p in islice(places_of(word, middle), _FOUND)):
-        start = max(middle.rfind("\n", 0, place) + 1, place - _LINE, 0)
-        end = middle.find("\n", place, place + _LINE)
-        lines[middle[start : end if end >= 0 else place + _LINE]] = None
+    for place in (p for word in words for p in islice(places_of(word, rest), _FOUND)):
+        start = max(rest.rfind("\n", 0, place) + 1, place - _LINE, 0)
+        end = rest.find("\n", place, place + _LINE)
+        lines[rest[start : end if end >= 0 else place + _LINE]] = None
     if lines:
-        yield f"{name}, its middle", "\n".join(lines)
+        yield f"{name}, further on", "\n".join(lines)
 
 
 def _fitting(text: str, budget: int) -> str:

@@ -286,7 +286,7 @@ def test_a_result_without_its_call_is_noted_and_can_be_recalled() -> None:
     messages += [AIMessage("Yes."), HumanMessage("Which seal?")]
     shown = messages_read(messages)
     assert [message.type for message in shown] == ["human", "human", "human", "ai", "human"]
-    assert "left out 1 earlier message;" in shown[2].text
+    assert "left out 1 earlier message;" in shown[1].text
     assert "SEAL-1" in recalled("SEAL-1", messages, 2000)
 
 
@@ -301,9 +301,9 @@ def test_an_image_without_words_goes_last_and_its_note_says_what_it_was() -> Non
     messages = [*said, *(m for n in range(30) for m in look_round(n)), HumanMessage("Go on.")]
     assert "image" in [m.id for m in messages_read(messages, budget=4000)]
     note = next(m for m in messages_read(messages, budget=1800) if "left out" in m.text)
-    assert "[image_url]" in note.text
-    name = note.text.partition(' "[image_url]"')[0][-5:]
-    assert recalled(name, messages, 900) == "human: [image_url]"
+    assert "[no text]" in note.text
+    name = note.text.partition(' "[no text]"')[0][-5:]
+    assert recalled(name, messages, 900) == "human: [no text]"
 
 
 def test_what_is_left_out_is_found_by_recall() -> None:
@@ -357,6 +357,32 @@ def test_a_pinned_message_stays_whole() -> None:
         assert messages[10] in messages_read(messages, budget=3000, pin=pin)
     marked = messages[10].model_copy(update={"additional_kwargs": {"stategate_pin": True}})
     assert marked in messages_read([*messages[:10], marked, *messages[11:]], budget=3000)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"pin": "t12"}, {"pin": 5}, {"need": "nofile"}, {"max_new_result": -5}, {"timeout": -1}],
+    ids=str,
+)
+def test_a_setting_that_cannot_be_is_refused_at_once(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UserError):
+        ContextMiddleware(**wrong)
+    assert ContextMiddleware(budget="8000").context.settings.budget == 8000  # type: ignore[arg-type]
+
+
+def test_a_prompt_above_the_budget_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    messages_read([HumanMessage(WORDS * 9)], budget=1234)
+    assert "over 1234 tokens" in caplog.text
+
+
+def test_a_tool_that_is_given_as_a_mapping_keeps_its_name_recall() -> None:
+    model = Recorder(calls=0)
+    given = {"type": "function", "function": {"name": "recall", "parameters": {"type": "object"}}}
+    bound: list[Any] = []
+    object.__setattr__(model, "bind_tools", lambda tools, **_: bound.extend(tools) or model)
+    create_agent(model, [given], middleware=[ContextMiddleware()]).invoke(ASK)
+    assert given in bound
+    assert [one.name for one in bound if one is not given] == ["recall_message"]
 
 
 def test_a_message_is_restored_by_its_name() -> None:

@@ -46,8 +46,7 @@ class HistorySettings(BaseModel):
         description="checkpoint by which `compress` ranks (`stategate train need`); '' ranks by words",
     )
     pin: frozenset[str] | Callable[[BaseMessage], object] = Field(
-        frozenset(),
-        description="messages that stay whole for ever: ids, or a function of a message",
+        frozenset(), description="messages that always stay whole: ids, or a function of a message"
     )
     keep_whole: frozenset[str] = Field(
         frozenset(), description="tools whose new results are shown whole until a cut"

@@ -63,7 +63,6 @@ from stategate.stores.traces import Event
 #: Kinds of ours that add to a prompt, or read what no history of messages has.
 _UNFIT = ("experience", "experience_trace", "recall", "retrieve", "rico", "summary")
 _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
-_FOR_RESULTS = 0.25  # share of what a cut leaves that parts of old results get, at least
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
 _ANY_PART = 0.0005  # chance of every part where no scorer tells them apart
 
@@ -110,10 +109,7 @@ class HistoryPlanner:
             self._cut(history)
         prepared = history.prepared(decisions, self.settings)
         if prepared.audit.over_by:
-            warn_once(
-                f"a prompt is above {self.settings.budget} tokens by what is pinned or asked, or by "
-                "tools: raise the budget (`over_by` in the audit)"
-            )
+            warn_once(f"what must stay takes over {self.settings.budget} tokens: raise the budget")
         return prepared
 
     def _room(self, history: History) -> int:
@@ -164,10 +160,7 @@ class HistoryPlanner:
         if self._scorer() is not None:
             chances = self._chances(history, [slot for slot in results if not slot.is_new])
             needs = {key: float(each.sum()) for key, each in chances.items()}
-        least, most = (
-            history.fixed + room - round(room * _FOR_RESULTS) for room in (low, self._room(history))
-        )
-        history.leave_out(least, most, needs)
+        history.leave_out(low, self._room(history), needs)
         results = [slot for slot in results if not slot.left_out and not slot.is_pinned]
         old = [slot for slot in results if not slot.is_new]
         for slot in old:

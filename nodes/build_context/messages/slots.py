@@ -10,11 +10,11 @@ from functools import cached_property
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from stategate.envs.messages.history import (
+    NO_TEXT,
     bounded,
     calls_of,
     digest,
     key_of,
-    label_of,
     names_of,
     repaired,
     rounds_of,
@@ -42,6 +42,7 @@ NOTE_TOKENS = 14
 #: The message that says what was left out.
 NOTE_ID = "stategate-note"
 _LEFT_OUT_TOKENS = 90  # that its note may have
+_FOR_RESULTS = 0.25  # share of what a cut leaves that parts of old results get, at least
 _LISTED, _QUOTED = 4, 48  # turns of people that it names, and characters of each
 _FADING = 0.9  # what a call counts for its request after each later one
 _WHY = {
@@ -109,7 +110,7 @@ class History:
     """The messages before a call; ``fixed`` are the tokens of tools and system message.
 
     ``slots`` are the messages that providers take: not those of calls without their results, nor of
-    results without their call; ``orphans`` are the places of those of them that say something.
+    results without their call, which stand at the places ``orphans``.
     ``names`` are the messages', ``recall`` is the recall tool's, "" where there is none.
     ``state`` is the need scorer's, ``chances`` what it said of the parts of results, by place.
     """
@@ -169,8 +170,7 @@ class History:
                 for slot in slots:
                     slot.left_out = ""
             rounds.append(slots)
-        gone = set(range(len(messages))).difference(places)
-        orphans = sorted(place for place in gone if text_of(messages[place]).strip())
+        orphans = [place for place in range(len(messages)) if place not in standing]
         return cls(messages, names, rounds, orphans, fixed, recall, state)
 
     @cached_property
@@ -193,12 +193,14 @@ class History:
     def leave_out(self, room: int, last_room: int, needs: Mapping[str, float]) -> None:
         """Choose anew which messages to leave out, so that the others fit ``room`` tokens.
 
-        Each result counts as its note. Rounds of calls go first, those first whose results have the
-        least ``needs`` (expected, by key) per token, then the oldest; then turns. Turns without text,
-        which no recall can show, and the present work's request go to fit ``last_room`` alone. The
-        last round, pinned messages and :meth:`_requests` never go.
+        Each result counts as its note, and a share of the room is for more of them. Rounds of calls
+        go first, those first whose results have the least ``needs`` (expected, by key) per token, then
+        the oldest; then turns. Turns without text, which no recall can show, and the present work's
+        request go to fit ``last_room`` alone. The last round, pinned messages and the first of
+        :meth:`_requests` never go.
         """
         requests, present = self._requests()
+        room, last_room = (each - round(each * _FOR_RESULTS) for each in (room, last_room))
 
         def order(slots: Sequence[Slot]) -> tuple[bool, bool, float]:
             first = slots[0]
@@ -207,7 +209,7 @@ class History:
             expected = sum(needs.get(slot.key, 0.0) for slot in slots)
             return is_turn, is_last, expected / sum(slot.least_size for slot in slots)
 
-        needed = self.fixed + sum(slot.least_size for slot in self.slots)
+        needed = sum(slot.least_size for slot in self.slots)
         if needed > room or self.orphans:
             needed += _LEFT_OUT_TOKENS
         for slot in self.slots:
@@ -228,31 +230,29 @@ class History:
         Those that stay are the first, the last, and the one that most calls followed. The present
         work's is of those before the last, where a call counts less with each one after it.
         """
-        calls: dict[str, int] = {}
-        weights: dict[str, float] = {}
-        current = ""
+        turns: list[str] = []
+        callers: list[str] = []
         for slots in self.rounds:
             if slots[0].message.type == "human" and slots[0].key != NOTE_ID:
-                current = slots[0].key
-                calls[current], weights[current] = 0, 0.0
-            elif current and slots[0].has_calls:
-                calls[current] += 1
-                weights = {key: _FADING * weight for key, weight in weights.items()}
-                weights[current] += 1
-        if not calls:
+                turns.append(slots[0].key)
+            elif turns and slots[0].has_calls:
+                callers.append(turns[-1])
+        if not turns:
             return set(), ""
-        most = max(calls, key=calls.__getitem__)
-        present = max(list(calls)[:-1] or [current], key=weights.__getitem__)
-        return {next(iter(calls)), most, current}, present
+        weights = dict.fromkeys(turns, 0.0)
+        for age, key in enumerate(reversed(callers)):
+            weights[key] += _FADING**age
+        present = max(turns[:-1] or turns, key=weights.__getitem__)
+        return {turns[0], max(turns, key=callers.count), turns[-1]}, present
 
     def _note(self) -> HumanMessage | None:
         """Return the message that stands for those left out, None where there are none."""
         gone = [slot for slot in self.slots if slot.left_out]
-        count = len(gone) + len(self.orphans)
-        if not count:
+        count = len(gone) + sum(bool(text_of(self.messages[p]).strip()) for p in self.orphans)
+        if not count or not self.slots:
             return None
         turns = [slot for slot in gone if slot.message.type == "human"][-_LISTED:]
-        quoted = [f'{slot.name} "{label_of(slot.message)[:_QUOTED]}"' for slot in turns]
+        quoted = [f'{s.name} "{" ".join(s.text.split())[:_QUOTED] or NO_TEXT}"' for s in turns]
         way_back = f"; {self.recall} finds them by words or by id" if self.recall else ""
         listed = f". The user said: {', '.join(quoted)}" if quoted else ""
         text = f"[left out {count} earlier message{'s' * (count > 1)}{way_back}{listed}]"
@@ -273,10 +273,10 @@ class History:
         messages: list[BaseMessage] = []
         rows: list[Row] = []
         left_out = self._note()
-        gone = [*self.orphans, *(slot.place for slot in self.slots if slot.left_out)]
+        gone = min([*self.orphans, *(s.place for s in self.slots if s.left_out)], default=0)
         for slot in self.slots:
             # One message, where the first of them stood: between rounds, and before the last.
-            is_due = slot.place >= min(gone, default=0) or slot is self.rounds[-1][0]
+            is_due = slot.place >= gone or slot is self.rounds[-1][0]
             if left_out is not None and is_due and not slot.is_result:
                 messages.append(left_out)
                 left_out = None
@@ -292,13 +292,11 @@ class History:
                 messages.append(with_text(slot.message, shown.text))
             else:
                 messages.append(slot.message)
-        messages += [left_out] if left_out is not None else []  # nothing else stands
-        standing = {slot.place for slot in self.slots}
-        for place, orphan in enumerate(self.messages):
-            if place not in standing:
-                key, size = key_of(orphan, place), tokens_of(orphan)
-                why = "a call without its result, or a result without its call"
-                rows.append(Row(key, self.names[place], orphan.type, "orphan", size, 0, why))
+        for place in self.orphans:
+            orphan, name = self.messages[place], self.names[place]
+            key, size = key_of(orphan, place), tokens_of(orphan)
+            why = "a call without its result, or a result without its call"
+            rows.append(Row(key, name, orphan.type, "orphan", size, 0, why))
         audit = Audit(
             settings.kind,
             settings.budget,
