@@ -141,11 +141,10 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         The thread's earlier calls are decided in turn, as they were when they happened.
         """
         decisions = Decisions()
-        for place in calls_in(messages):
-            decisions = (
-                self.context(messages[:place], decisions, system, tools).decisions or decisions
-            )
-        return self.context(messages, decisions, system, tools)
+        for place in (*calls_in(messages), len(messages)):
+            prepared = self.context(messages[:place], decisions, system, tools)
+            decisions = prepared.decisions or decisions
+        return prepared
 
     def restore(self, state: Mapping[str, Any], *names: str) -> dict[str, Any]:
         """Return the update of the agent's state after which the messages ``names`` stay whole.

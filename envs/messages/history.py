@@ -46,15 +46,11 @@ def names_of(messages: Sequence[BaseMessage]) -> list[str]:
     names: dict[str, None] = {}
     for place, message in enumerate(messages):
         key = key_of(message, place)
-        name = _letters((message.tool_call_id if isinstance(message, ToolMessage) else "") or key)
-        while name in names:
-            name = _letters(name + key)
+        text = (message.tool_call_id if isinstance(message, ToolMessage) else "") or key
+        while (name := f"{zlib.crc32(text.encode(errors='replace')):08x}"[:5]) in names:
+            text = name + key
         names[name] = None
     return list(names)
-
-
-def _letters(text: str) -> str:
-    return f"{zlib.crc32(text.encode(errors='replace')):08x}"[:5]
 
 
 def digest(text: str) -> int:
