@@ -24,7 +24,8 @@ from stategate.stores.errors import UserError
 from stategate.stores.files import read_yaml
 from stategate.stores.tokens import truncate
 
-NOTHING, LAST, CLEAR, MASK, SUMMARY, ORACLE = "nothing last clear mask summary oracle".split()
+_OTHERS = "nothing last clear mask summary oracle".split()  # that are no kinds of ours
+NOTHING, LAST, CLEAR, MASK, SUMMARY, ORACLE = _OTHERS
 SUMMARY_TOKENS = 300
 Messages = Sequence[BaseMessage]
 
@@ -58,7 +59,9 @@ def make_arm(name: str, budget: int, thread: Messages = ()) -> Arm:
     if own and not own.isdecimal():
         raise UserError(f"the budget of arm '{name}' is no number of tokens")
     budget = int(own) if own else budget
-    keep = int(settings.get("keep", 3))
+    keep = settings.pop("keep", 3) if kind in (CLEAR, MASK) else 3
+    if kind in _OTHERS and (settings or not isinstance(keep, int)):
+        raise UserError(f"arm '{name}': only clear and mask take a field, keep=NUMBER")
     edits: dict[str, Callable[[list[BaseMessage]], Messages]] = {
         NOTHING: list,
         LAST: partial(_trim, budget=budget),

@@ -21,10 +21,10 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 
-from stategate.envs.messages.history import text_of, tokens_of, tool_of, tools_called
+from stategate.envs.messages.history import calls_of, text_of, tokens_of, tool_of, tools_called
 from stategate.envs.messages.needs import calls_in, needs_of, places_of, readable_text, stands_in
 from stategate.evals import settings as evaluations
-from stategate.evals.arms import ORACLE, SUMMARY_TOKENS, Reading, make_arm
+from stategate.evals.arms import ORACLE, SUMMARY_TOKENS, Reading, make_arm, sizes
 from stategate.evals.core.statistics import paired_tests, ratio_with_error, units_of
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.graph.exported import read_threads
@@ -118,6 +118,7 @@ def replay(messages: Sequence[BaseMessage], name: str, budget: int) -> Replay:
     system = messages[0] if isinstance(messages[0], SystemMessage) else None
     start = int(system is not None)
     read, done = make_arm(name, budget, messages), Replay(name)
+    sizes(messages)  # counted once for all arms: `decide_ms` of the first would hold it
     for place in places:
         started = time.perf_counter()
         reading = read(list(messages[start:place]), system)
@@ -195,17 +196,12 @@ def _recalls(values: Sequence[str], earlier: Sequence[BaseMessage]) -> int:
 def _loss(value: str, call: int, earlier: Sequence[BaseMessage]) -> str:
     """Return one lost value in its place: the call that needs it, and where it stood."""
     for message in reversed(earlier):
-        if isinstance(message, ToolMessage):
-            text = text_of(message)
-            at = next(places_of(value, text), None)
-            if at is not None:
-                before, after = (
-                    text[max(at - 50, 0) : at],
-                    text[at + len(value) : at + len(value) + 30],
-                )
-                quoted = " ".join(f"{before}>>{value}<<{after}".split())
-                tool = tool_of(message, tools_called(earlier)) or "a tool"
-                return f"call {call} takes '{value}' from {tool}: …{quoted}…"
+        text = text_of(message) if isinstance(message, ToolMessage) else ""
+        for at in places_of(value, text):
+            before, after = text[max(at - 50, 0) : at], text[at + len(value) :][:30]
+            quoted = " ".join(f"{before}>>{value}<<{after}".split())
+            tool = tool_of(message, tools_called(earlier)) or "a tool"
+            return f"call {call} takes '{value}' from {tool}: …{quoted}…"
     return f"call {call} takes '{value}'"
 
 
@@ -219,8 +215,7 @@ def orphans_in(messages: Sequence[BaseMessage]) -> int:
             waiting.discard(message.tool_call_id)
         else:
             count += len(waiting)
-            calls = message.tool_calls if isinstance(message, AIMessage) else []
-            waiting = {str(call["id"]) for call in calls}
+            waiting = set(calls_of(message))
     return count
 
 

@@ -1,16 +1,19 @@
 """Other agents' threads, read from exported files or from the checkpoints where they lie."""
 
 import gzip
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from langchain_core.messages import BaseMessage, convert_to_messages, messages_from_dict
+from langchain_core.output_parsers.openai_tools import make_invalid_tool_call
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from stategate.envs.messages.needs import calls_in
+from stategate.envs.messages.reading import is_json
 from stategate.graph.checkpoints import open_for_reading, open_saver
-from stategate.stores.errors import UNREADABLE, UserError, user_error_context
+from stategate.stores.errors import UNREADABLE, UserError, user_error_context, warn_once
 from stategate.stores.files import parse_json
 from stategate.stores.sql import is_sqlite
 
@@ -61,15 +64,23 @@ def _threads(place: str, named: str) -> list[Thread]:
         ids = dict.fromkeys(str(row.config["configurable"]["thread_id"]) for row in rows)
         return [_of_checkpoint(saver, place, id_) for id_ in ([named] if named else ids)]
     threads: dict[str, Thread] = {}
-    for number, line in enumerate(_records(place), 1):
+    problems: list[UserError] = []
+    records = _records(place)
+    for number, line in enumerate(records, 1):
+        if named not in ("", str(number)):
+            continue
         record = line if isinstance(line, Mapping) else {}
         id_ = str(record.get("id", number))
         id_ = f"{id_}#{number}" if id_ in threads else id_
         task = str(record.get("task", record.get("task_id", id_)))
-        if named in ("", str(number)):
+        try:
             threads[id_] = Thread(id_, task, from_plain(line, f"{place}, thread {number}"))
-    if named and not threads:
-        raise UserError(f"there is no thread '{named}' in '{place}'")
+        except UserError as error:
+            problems.append(error)
+    if not threads:
+        raise (*problems, UserError(f"there is no thread '{named}' in '{place}'"))[0]
+    if problems:
+        warn_once(f"{len(problems)} of {len(records)} threads are skipped: {problems[0]}")
     return list(threads.values())
 
 
@@ -81,24 +92,46 @@ def from_plain(values: object, name: str = "the export") -> list[BaseMessage]:
     """
     while isinstance(values, Mapping):
         values = next((values[key] for key in _KEYS if values.get(key)), None)
-    if not isinstance(values, list) or not values or not all(map(_is_message, values)):
+    if not isinstance(values, list) or not values:
         raise UserError(f"'{name}' holds no messages: export them as {_EXPORT}")
-    kinds = (*UNREADABLE, NotImplementedError)
-    with user_error_context(f"'{name}' holds a message that nobody can read", kinds=kinds):
-        return [message for row in values for message in _messages(row)]
+    messages: list[BaseMessage] = []
+    for number, row in enumerate(values, 1):
+        what, how = f"message {number} of '{name}' cannot be read", f"export them as {_EXPORT}"
+        with user_error_context(what, how, (*UNREADABLE, NotImplementedError)):
+            messages += _messages(row)
+    return messages
 
 
 def _is_message(row: object) -> bool:
     return isinstance(row, Mapping) and ("role" in row or "type" in row or "lc" in row)
 
 
-def _messages(row: Mapping[str, object]) -> list[BaseMessage]:
+def _messages(row: object) -> list[BaseMessage]:
     """Return the messages of one row; ``messages_to_dict`` writes LangChain's with their ``data``."""
+    if not isinstance(row, Mapping) or not _is_message(row):
+        raise ValueError("it has no role")
     if "role" not in row and isinstance(row.get("data"), Mapping):
         return messages_from_dict([dict(row)])
-    if "'tool_result'" in repr(row.get("content")) or "function_call" in row:
+    content, calls = row.get("content"), row.get("tool_calls") or ()
+    blocks = content if isinstance(content, list) else ()
+    types = [block.get("type") for block in blocks if isinstance(block, Mapping)]
+    if "tool_result" in types or "function_call" in row:
         raise ValueError("results of tools are read in OpenAI's form: role tool, tool_call_id")
-    return convert_to_messages([dict(row)])
+    broken = [c for c in calls if "function" in c and not _is_object(c["function"]["arguments"])]
+    if not broken:
+        return convert_to_messages([dict(row)])
+    readable = [call for call in calls if call not in broken]
+    invalid = [make_invalid_tool_call(call, "its arguments are no JSON object") for call in broken]
+    messages = convert_to_messages([{**row, "tool_calls": readable}])
+    return [m.model_copy(update={"invalid_tool_calls": invalid}) for m in messages]
+
+
+def _is_object(args: object) -> bool:
+    """Say whether the arguments of a call are a JSON object: models write others, too."""
+    try:
+        return isinstance(json.loads(args, strict=False) if isinstance(args, str) else args, dict)
+    except ValueError:
+        return False
 
 
 def _records(place: str) -> list[object]:
@@ -110,9 +143,9 @@ def _records(place: str) -> list[object]:
     try:
         values = parse_json(text)
     except ValueError:
-        try:
-            values = [parse_json(line) for line in text.splitlines() if line.strip()]
-        except ValueError:
+        lines = (line for line in text.splitlines() if line.strip())
+        values = [parse_json(line) if is_json(line) else line for line in lines]  # else cut off
+        if all(isinstance(value, str) for value in values):
             raise UserError(f"'{place}' is no JSON: export messages as {_EXPORT}") from None
     is_many = isinstance(values, list) and values and not any(map(_is_message, values))
     return list(values) if is_many else [values]

@@ -97,7 +97,8 @@ def corpus_tool(
         quoted = [f"[{one_line(d.metadata['title'])}] {one_line(d.page_content)}" for d in passages]
         return "\n\n".join(quoted)[:_SHOWN] or "no passage fits"
 
-    about = f"Find passages of the documents in '{Path(corpus).name}' about these words."
+    place = "/".join(Path(corpus).parts[-2:])  # two corpora may have one name
+    about = f"Find passages of the documents in '{place}' about these words."
     return StructuredTool.from_function(corpus_search, name=name, description=about)
 
 

@@ -10,12 +10,12 @@ by hand there is :meth:`ContextMiddleware.hook`. See ``docs/middleware.md``.
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
-from functools import partial
+from itertools import islice
 from typing import Annotated, Any, NotRequired
 
 from langchain.agents.middleware.types import (
@@ -34,16 +34,20 @@ from langgraph.prebuilt import InjectedState
 from langgraph.types import Command, TracePolicy, omit_payload
 
 from stategate.envs.messages.history import (
+    BEGINNING,
     LARGEST,
+    NO_TEXT,
     bounded,
     key_of,
-    name_of,
+    names_of,
     text_of,
     tokens_in,
     tokens_of,
+    tool_of,
+    tools_called,
     with_text,
 )
-from stategate.envs.messages.needs import calls_in, readable_text
+from stategate.envs.messages.needs import calls_in, places_of, readable_text
 from stategate.nodes.build_context.messages.decisions import (
     OTHER_RECALL,
     RECALL,
@@ -58,7 +62,8 @@ from stategate.stores.errors import UserError, describe_error, warn_once
 from stategate.stores.tokens import truncate
 
 _KEY = "stategate"
-_FOUND = 12  # parts that a search shows
+_FOUND = 12  # parts that a search shows, and places of each word in the rest of a large text
+_SHORTEST, _LINE = 3, 300  # letters of a word that is looked for there, and around it
 __all__ = ["ContextMiddleware", "HistorySettings"]
 
 
@@ -90,23 +95,18 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     state_schema = ContextState
     trace_policy = TracePolicy(process_inputs=omit_payload)  # else traces repeat the history
 
-    def __init__(
-        self, kind: str = "compress", budget: int = 16_000, *, timeout: float = 5.0, **settings: Any
-    ) -> None:
+    def __init__(self, kind: str = "compress", budget: int = 16_000, **settings: Any) -> None:
         super().__init__()
         self.context = HistoryPlanner(kind, budget, **settings)
-        self.timeout = timeout
         names = (RECALL, OTHER_RECALL) if self.context.settings.recall else ()
-        self.tools = [recall_tool(budget // 2, name) for name in names]
+        self.tools = [recall_tool(self.context.settings.budget // 2, name) for name in names]
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps."""
-        request, recall = self._with_one_recall(request)
-        prepared = self._prepared(request.messages, lambda: self._decide(request, recall))
-        response = handler(request.override(messages=list(prepared.messages)))  # type: ignore[arg-type]
-        return _with_decisions(response, request, prepared)
+        reading, prepared = self._reading(request)
+        return _with_decisions(handler(reading), request, prepared)
 
     async def awrap_model_call(
         self,
@@ -114,10 +114,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps; deciding does not block the loop."""
-        request, recall = self._with_one_recall(request)
-        work = partial(self._prepared, request.messages, lambda: self._decide(request, recall))
-        prepared = await asyncio.to_thread(work)
-        reading = request.override(messages=list(prepared.messages))  # type: ignore[arg-type]
+        reading, prepared = await asyncio.to_thread(self._reading, request)
         return _with_decisions(await handler(reading), request, prepared)
 
     def hook(self, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,11 +141,10 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         The thread's earlier calls are decided in turn, as they were when they happened.
         """
         decisions = Decisions()
-        for place in calls_in(messages):
-            decisions = (
-                self.context(messages[:place], decisions, system, tools).decisions or decisions
-            )
-        return self.context(messages, decisions, system, tools)
+        for place in (*calls_in(messages), len(messages)):
+            prepared = self.context(messages[:place], decisions, system, tools)
+            decisions = prepared.decisions or decisions
+        return prepared
 
     def restore(self, state: Mapping[str, Any], *names: str) -> dict[str, Any]:
         """Return the update of the agent's state after which the messages ``names`` stay whole.
@@ -157,8 +153,8 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         Raises ``UserError`` for a name that no message has.
         """
         messages: Sequence[BaseMessage] = state["messages"]
-        keys = {name_of(m, i): key_of(m, i) for i, m in enumerate(messages)}
-        keys |= {key: key for key in keys.values()}
+        ids = [key_of(message, place) for place, message in enumerate(messages)]
+        keys = dict(zip([*names_of(messages), *ids], [*ids, *ids], strict=True))
         if unknown := [name for name in names if name not in keys]:
             raise UserError(f"no message is called '{unknown[0]}'")
         before = Decisions.of(state.get(_KEY))
@@ -174,7 +170,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
             return request, ""
         ours = {id(one) for one in self.tools}
         others = [one for one in request.tools if id(one) not in ours]
-        names = {one.get("name") if isinstance(one, dict) else one.name for one in others}
+        names = {
+            t.get("function", t).get("name") if isinstance(t, dict) else t.name for t in others
+        }
         recall = OTHER_RECALL if RECALL in names else RECALL
         if recall != RECALL:
             warn_once(f"the agent has a tool '{RECALL}': ours is called '{recall}'")
@@ -183,15 +181,16 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         mine = [one for one in self.tools if one.name == recall]
         return request.override(tools=[*mine, *others]), recall
 
-    def _decide(self, request: ModelRequest[Any], recall: str) -> PreparedCall:
+    def _reading(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], PreparedCall]:
+        """Return the request that the model gets, and what was decided for it."""
+        request, recall = self._with_one_recall(request)
         state: Mapping[str, Any] = request.state
-        return self.context(
+        fixed = request.system_message, request.tools, recall
+        prepared = self._prepared(
             request.messages,
-            Decisions.of(state.get(_KEY)),
-            request.system_message,
-            request.tools,
-            recall,
+            lambda: self.context(request.messages, Decisions.of(state.get(_KEY)), *fixed),
         )
+        return request.override(messages=list(prepared.messages)), prepared  # type: ignore[arg-type]
 
     def _prepared(
         self, messages: Sequence[BaseMessage], decide: Callable[[], PreparedCall]
@@ -199,7 +198,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         """Return the result of ``decide`` within the timeout, the untouched messages if it fails."""
         started = time.perf_counter()
         try:
-            prepared = _started(decide).result(self.timeout)
+            prepared = _started(decide).result(self.context.settings.timeout)
         except Exception as error:  # a builder may raise anything, and the agent must live
             prepared = self._fallback(messages, error)
         audit = replace(prepared.audit, seconds=round(time.perf_counter() - started, 6))
@@ -208,10 +207,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         return prepared
 
     def _fallback(self, messages: Sequence[BaseMessage], error: Exception) -> PreparedCall:
-        problem = describe_error(error, 300)
+        settings, problem = self.context.settings, describe_error(error, 300)
         if isinstance(error, TimeoutError):
-            problem = f"no decision within {self.timeout:g} s"
-        settings = self.context.settings
+            problem = f"no decision within {settings.timeout:g} s"
         warn_once(f"context {settings.kind}: messages pass untouched: {problem}")
         tokens = 0
         with suppress(Exception):  # what the builder could not read may not be countable either
@@ -266,37 +264,55 @@ def recall_tool(budget: int, name: str = RECALL) -> BaseTool:
         Results may end with a note such as "[cut 512 tokens: recall 9f3a1]": give the five letters
         of the note as id. Words instead of an id find the parts of earlier messages that hold them.
         """
-        return recalled(id, state["messages"], budget)
+        return recalled(id, state["messages"], budget, name)
 
     return recall
 
 
-def recalled(query: str, messages: Sequence[BaseMessage], budget: int) -> str:
-    """Return the message named ``query``, or the parts of messages that share its words."""
-    texts = []
-    for place, message in enumerate(messages):
-        text = readable_text(message)
-        is_ours = message.name in (RECALL, OTHER_RECALL)
-        if text.strip() and not is_ours and not isinstance(message, SystemMessage):
-            speaker = "" if isinstance(message, ToolMessage) else f"{message.type}: "
-            texts.append((name_of(message, place), speaker + text))
-    words = query.replace(OTHER_RECALL, "").strip().strip("[]\"'")
-    name = words.removeprefix(RECALL).strip().lower()
-    whole = [text for other, text in texts if other == name]
-    if whole:
-        return _fitting("\n\n".join(whole), budget)
-    source = HistorySource([(other, bounded(text)) for other, text in texts])
+def recalled(query: str, messages: Sequence[BaseMessage], budget: int, ours: str = RECALL) -> str:
+    """Return the message that ``query`` names, or the parts of messages that share its words.
+
+    Words are not looked for in the calls and results of the tool itself, which is ``ours``.
+    """
+    whole: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    tools = tools_called(messages)
+    for name, message in zip(names_of(messages), messages, strict=True):
+        if isinstance(message, SystemMessage):
+            continue
+        speaker = "" if isinstance(message, ToolMessage) else f"{message.type}: "
+        whole[name] = speaker + (readable_text(message) or NO_TEXT)
+        if tool_of(message, tools) != ours and (text := readable_text(message, ours)).strip():
+            texts[name] = speaker + text
+    words = "".join(c if c.isalnum() else " " for c in query.lower()).split()
+    if named := [whole[word] for word in dict.fromkeys(words) if word in whole]:
+        return _fitting("\n\n".join(named), budget)
+    source = HistorySource(part for item in texts.items() for part in _searched(*item, query))
     places: dict[str, list[int]] = {}
     for chunk, _ in source.find(query, _FOUND):
         result, _, place_in_result = chunk.id.rpartition("/")
         places.setdefault(result, []).append(int(place_in_result))
     if not places:
-        latest = ", ".join(other for other, _ in texts[-20:]) or "none"
+        latest = ", ".join(list(texts)[-20:]) or "none"
         return f"no earlier message is called or holds '{query}'; the latest are: {latest}"
     quoted = [
         f"{key}:\n{excerpt(source.by_result[key], numbers)}" for key, numbers in places.items()
     ]
     return _fitting("\n\n".join(quoted), budget)
+
+
+def _searched(name: str, text: str, query: str) -> Iterator[tuple[str, str]]:
+    """Yield a text as it is searched: of a large one's rest the lines that hold a word as written."""
+    yield name, bounded(text)
+    rest = text[BEGINNING:] if len(text) > LARGEST else ""
+    words = [word for word in dict.fromkeys(query.split()) if len(word) >= _SHORTEST][:_FOUND]
+    lines: dict[str, None] = {}
+    for place in (p for word in words for p in islice(places_of(word, rest), _FOUND)):
+        start = max(rest.rfind("\n", 0, place) + 1, place - _LINE, 0)
+        end = rest.find("\n", place, place + _LINE)
+        lines[rest[start : end if end >= 0 else place + _LINE]] = None
+    if lines:
+        yield f"{name}, further on", "\n".join(lines)
 
 
 def _fitting(text: str, budget: int) -> str:

@@ -20,7 +20,9 @@ from stategate.stores.tokens import count_tokens
 Block: TypeAlias = str | dict[str, Any]
 #: Characters of a result that are read; of a larger one its beginning and its end.
 LARGEST = 200_000
-_BEGINNING, _END = 80_000, 20_000
+BEGINNING, _END = 80_000, 20_000
+#: What is quoted of a message that is an image or a file alone.
+NO_TEXT = "[no text]"
 #: A string of JSON, or space beside strings.
 _JSON_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 #: What an image costs at most at the resolution that OpenAI and Anthropic scale it to.
@@ -36,11 +38,19 @@ def key_of(message: BaseMessage, place: int) -> str:
     return f"{place}-{zlib.crc32(repr(message.content).encode()):08x}"
 
 
-def name_of(message: BaseMessage, place: int) -> str:
-    """Return the five letters by which a model can name a message; a result goes by its call."""
-    call = message.tool_call_id if isinstance(message, ToolMessage) else None
-    name = str(call or key_of(message, place)).encode(errors="replace")
-    return f"{zlib.crc32(name):08x}"[:5]
+def names_of(messages: Sequence[BaseMessage]) -> list[str]:
+    """Return the five letters by which a model can name each message; a result goes by its call.
+
+    Some servers give each turn's calls the same ids: where a name is taken, the message's own is added.
+    """
+    names: dict[str, None] = {}
+    for place, message in enumerate(messages):
+        key = key_of(message, place)
+        text = (message.tool_call_id if isinstance(message, ToolMessage) else "") or key
+        while (name := f"{zlib.crc32(text.encode(errors='replace')):08x}"[:5]) in names:
+            text = name + key
+        names[name] = None
+    return list(names)
 
 
 def digest(text: str) -> int:
@@ -63,7 +73,7 @@ def bounded(text: str) -> str:
     """
     if len(text) <= LARGEST:
         return _JSON_SPACE.sub(r"\1", text) if is_json(text) else text
-    start, end = text[:_BEGINNING], text[-_END:]
+    start, end = text[:BEGINNING], text[-_END:]
     return f"{start[: start.rfind(chr(10)) + 1] or start}…\n{end[end.find(chr(10)) + 1 :]}"
 
 
@@ -75,7 +85,7 @@ def tokens_in(text: str) -> int:
     """
     if len(text) <= LARGEST:
         return count_tokens(text)
-    return round(count_tokens(text[:_BEGINNING]) * len(text) / _BEGINNING)
+    return round(count_tokens(text[:BEGINNING]) * len(text) / BEGINNING)
 
 
 def with_text(message: BaseMessage, text: str) -> BaseMessage:
@@ -150,7 +160,7 @@ def calls_of(message: BaseMessage) -> list[str]:
     if not isinstance(message, AIMessage):
         return []
     calls = (*message.tool_calls, *message.invalid_tool_calls)
-    return [str(call["id"]) for call in calls if call.get("id") is not None]
+    return [str(call.get("id")) for call in calls]
 
 
 def tools_called(messages: Sequence[BaseMessage]) -> dict[str, str]:
@@ -207,10 +217,14 @@ def _without_calls(message: BaseMessage, lost: Set[str]) -> BaseMessage | None:
         names = ("id", "call_id", "tool_call_id")
         content = [b for b in content if isinstance(b, str) or lost.isdisjoint(map(b.get, names))]
     extra = dict(message.additional_kwargs)
-    raw = [call for call in extra.pop("tool_calls", None) or () if call.get("id") not in lost]
+
+    def stays(call: Mapping[str, object]) -> bool:
+        return str(call.get("id")) not in lost
+
+    raw = list(filter(stays, extra.pop("tool_calls", None) or ()))
     update = {
-        "tool_calls": [call for call in message.tool_calls if call.get("id") not in lost],
-        "invalid_tool_calls": [c for c in message.invalid_tool_calls if c.get("id") not in lost],
+        "tool_calls": list(filter(stays, message.tool_calls)),
+        "invalid_tool_calls": list(filter(stays, message.invalid_tool_calls)),
         "content": content,
         "additional_kwargs": {**extra, "tool_calls": raw} if raw else extra,
     }
@@ -225,13 +239,14 @@ def rounds_of(messages: Sequence[BaseMessage]) -> list[range]:
     return [range(*pair) for pair in pairwise([*starts, len(messages)])]
 
 
-def calls_text(message: BaseMessage) -> str:
-    """Return the calls of a message as text: name and arguments."""
+def calls_text(message: BaseMessage, without: str = "") -> str:
+    """Return the calls of a message as text: name and arguments; not those of the tool ``without``."""
     if not isinstance(message, AIMessage):
         return ""
     return "; ".join(
         f"{call['name']} {json.dumps(call['args'], ensure_ascii=False, default=str)}"
         for call in message.tool_calls
+        if call["name"] != without
     )
 
 

@@ -82,9 +82,9 @@ def needed_parts(
     return needed
 
 
-def readable_text(message: BaseMessage) -> str:
-    """Return what a model reads of a message: its text and its calls."""
-    called = calls_text(message)
+def readable_text(message: BaseMessage, without: str = "") -> str:
+    """Return what a model reads of a message: its text and its calls, but those of ``without``."""
+    called = calls_text(message, without)
     return f"{text_of(message)}\n{called}" if called else text_of(message)
 
 

@@ -1,5 +1,6 @@
 """BM25 by bm25s: the words' half of hybrid retrieval, and of every ranking of candidates."""
 
+import logging
 import re
 from array import array
 from bisect import bisect_left
@@ -37,6 +38,7 @@ class Lexical:
         with require_extra("qa"):
             import bm25s
 
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells a server's log all it does
         self.size = len(texts)
         self._tokenise = tokenise or words
         self._repeats = repeats

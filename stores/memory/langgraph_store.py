@@ -34,6 +34,7 @@ from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.records import TextEmbedder
 from stategate.stores.memory.schema import MEMORY, items
 from stategate.stores.sql import Database
+from stategate.stores.text import storable
 
 _JOIN = "."  # LangGraph refuses labels with a period
 
@@ -55,8 +56,8 @@ class LongTermStore(BaseStore):
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Carry out ``ops``: what is read is as before the batch, of writes of one key the last holds.
 
-        Raises ``TypeError`` for a value that is not JSON (a date, bytes, a number as a key),
-        ``InvalidNamespaceError`` for a label with a period.
+        Raises ``TypeError`` for a value that is not JSON (a date, bytes, a number as a key) and for
+        a key that no database takes, ``InvalidNamespaceError`` for a label with a period.
         """
         every = list(ops)
         for op in every:
@@ -126,6 +127,8 @@ def _row(op: PutOp) -> dict[str, Any]:
     _require_text_keys(op.value)
     value = None if op.value is None else json.dumps(dict(op.value))
     place = {"namespace": _JOIN.join(op.namespace), "key": op.key}
+    if any(storable(str(text)) != str(text) for text in place.values()):
+        raise TypeError("a key or a label with NUL or a lone surrogate cannot be kept: encode it")
     return {**place, "value": value, "searched": json.dumps(op.index)}
 
 

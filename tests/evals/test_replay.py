@@ -56,6 +56,14 @@ def test_a_thread_is_read_again_through_another_arm():
         replay(messages[:1], "compress", 2000)
 
 
+@pytest.mark.parametrize(
+    "arm", ["clear:keep=x", "mask:kep=4", "last:keep=2", "summary:events=1", "compress@100:need=no"]
+)
+def test_an_arm_s_field_that_nobody_reads_is_refused(arm):
+    with pytest.raises(UserError):
+        replay(from_plain(OPENAI), arm, 2000)
+
+
 def test_threads_are_measured_under_each_arm_and_go_on(tmp_path):
     later = {"id": "d", "function": {"name": "read", "arguments": '{"n": "line 777 of it"}'}}
     calls = [{**later, "type": "function"}]

@@ -16,9 +16,10 @@ from langchain_core.messages import (
 )
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from stategate.graph.exported import read_messages
+from stategate.evals.replay import measure
+from stategate.graph.exported import from_plain, read_messages, read_threads
 from stategate.stores.errors import UserError
-from tests.graph.test_middleware import ASK, agent_of
+from tests.graph.test_middleware import ASK, agent_of, messages_read
 from tests.kit import Scripted
 
 CALL = {"name": "read", "args": {"n": 1}, "id": "c"}
@@ -77,6 +78,37 @@ def test_json_lines_are_messages_or_threads(tmp_path: Path) -> None:
     assert len(read_messages(f"{path}#2")) == 3
     with pytest.raises(UserError, match="name a thread after a #"):
         read_messages(str(path))
+
+
+def test_a_bad_record_is_skipped_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "threads.jsonl"
+    rows = [json.dumps({"messages": rows}) for rows in (CHAT, [], CHAT, [*CHAT, {"role": "king"}])]
+    path.write_text("\n".join(rows) + "\n" + rows[0][:90])
+    assert [thread.id for thread in read_threads(str(path))] == ["1", "3"]
+    assert "3 of 5 threads are skipped" in caplog.text
+    for number, says in ((4, "message 6 of .*thread 4'"), (5, "thread 5'")):
+        with pytest.raises(UserError, match=says):
+            read_threads(f"{path}#{number}")
+
+
+def test_what_a_model_or_a_user_may_write_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "thread.json"
+    for arguments in ('{"n": ', "[1]"):
+        call = {"id": "c", "type": "function", "function": {"name": "read", "arguments": arguments}}
+        asked = {"role": "user", "content": "What is {'type': 'tool_result'}?"}
+        path.write_text(json.dumps([asked, {**CHAT[2], "tool_calls": [call]}, *CHAT[3:]]))
+        found = read_messages(str(path))
+        assert [message.type for message in found] == ["human", "ai", "tool", "ai"]
+        assert [call["args"] for call in found[1].invalid_tool_calls] == [arguments]  # type: ignore[attr-defined]
+        assert measure(found, "compress", 1000)["orphans"] == 0
+
+
+def test_a_call_without_an_id_goes_with_its_result() -> None:
+    call = {"id": None, "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    messages = from_plain([CHAT[1], {**CHAT[2], "tool_calls": [call]}, *CHAT[3:], CHAT[1]])
+    assert [m.type for m in messages_read(messages)] == ["human", "human", "ai", "human"]
 
 
 def test_a_database_that_is_looked_into_stays_as_it_was(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stategate.graph.memory_tools import memory_tools
+from stategate.graph.memory_tools import corpus_tool, memory_tools
 from stategate.nodes.models.embedders import Hashing
 
 pytest.importorskip("mcp")
@@ -24,6 +24,14 @@ def test_tools_remember_and_find(tmp_path: Path) -> None:
     assert "pier nine" in search.invoke({"words": "the boat"})
     other = memory_tools(None, Hashing(), url=str(tmp_path / "m.sqlite"), user="bob")[0]
     assert other.invoke({"words": "the boat"}) == "nothing is remembered"
+
+
+def test_two_folders_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    folders = [tmp_path / name / "docs" for name in ("boats", "trains")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    boats, trains = (corpus_tool(folder, embedder=Hashing()).description for folder in folders)
+    assert ("boats/docs" in boats, "trains/docs" in trains) == (True, True)
 
 
 #: The command, with progress told at once.

@@ -243,6 +243,69 @@ def test_the_request_that_started_the_work_never_goes(budget: int) -> None:
     assert any("left out" in message.text for message in shown)
 
 
+def look_round(number: int, lines: int = 20, id_: str = "") -> list[BaseMessage]:
+    """Return a call and its result, which names order OX-0…number and ends with a line of its own."""
+    text = "\n".join(f"line {i} of OX-{number:04d} took {i * 7} ms" for i in range(lines))
+    return [
+        AIMessage("", tool_calls=[call("look", id_ or f"c{number}", n=number)], id=f"a{number}"),
+        ToolMessage(
+            f"{text}\nSEAL-{number}", tool_call_id=id_ or f"c{number}", name="look", id=f"t{number}"
+        ),
+    ]
+
+
+@pytest.mark.parametrize("budget", [4000, 8000])
+def test_the_present_work_s_request_outlives_a_finished_one(budget: int) -> None:
+    wordy = "The customer wrote about it on Monday. " * (budget // 36)
+    finished = [HumanMessage(f"Audit the cargo. {wordy}", id="A")]
+    finished += [message for n in range(20) for message in look_round(n)]
+    present = [AIMessage("Done.", id="x"), HumanMessage(f"Refund INV-90417. {wordy}", id="B")]
+    present += [message for n in range(20, 28) for message in look_round(n)]
+    present += [AIMessage("By transfer?", id="q"), HumanMessage("As I said.", id="last")]
+    present += [message for n in range(28, 43) for message in look_round(n)]
+    messages = [HumanMessage("Hello.", id="hello"), AIMessage("Hi.", id="hi"), *finished, *present]
+    shown = ContextMiddleware(budget=budget).preview(messages)
+    assert {"hello", "B", "last"} <= {message.id for message in shown.messages}
+    assert not shown.audit.over_by
+
+
+def test_a_message_that_was_left_out_is_restored_with_its_round() -> None:
+    memory = ContextMiddleware(budget=2000)
+    messages = working_thread(40)
+    before = memory.preview(messages)
+    assert before.decisions is not None
+    state = {"messages": messages, "stategate": before.decisions.plain()}
+    assert "t0" in {row.key for row in before.audit.rows if row.fate == "left out"}
+    again = memory.hook(state | memory.restore(state, "t0"))["llm_input_messages"]
+    assert all(message in again for message in messages[3:5])
+
+
+def test_a_result_without_its_call_is_noted_and_can_be_recalled() -> None:
+    asked, result = look_round(1)
+    messages = [HumanMessage("Look."), asked, HumanMessage("Still there?"), result]
+    messages += [AIMessage("Yes."), HumanMessage("Which seal?")]
+    shown = messages_read(messages)
+    assert [message.type for message in shown] == ["human", "human", "human", "ai", "human"]
+    assert "left out 1 earlier message;" in shown[1].text
+    assert "SEAL-1" in recalled("SEAL-1", messages, 2000)
+
+
+def test_an_image_without_words_goes_last_and_its_note_says_what_it_was() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    said = [HumanMessage("Plan a trip. " + WORDS, id="h"), AIMessage("Where to?", id="x")]
+    said += [
+        HumanMessage([image], id="image"),
+        AIMessage(WORDS, id="y"),
+        HumanMessage(WORDS, id="w"),
+    ]
+    messages = [*said, *(m for n in range(30) for m in look_round(n)), HumanMessage("Go on.")]
+    assert "image" in [m.id for m in messages_read(messages, budget=4000)]
+    note = next(m for m in messages_read(messages, budget=1800) if "left out" in m.text)
+    assert "[no text]" in note.text
+    name = note.text.partition(' "[no text]"')[0][-5:]
+    assert recalled(name, messages, 900) == "human: [no text]"
+
+
 def test_what_is_left_out_is_found_by_recall() -> None:
     turns: list[BaseMessage] = [
         (HumanMessage if i % 2 == 0 else AIMessage)(f"Turn {i}: colour {i}. {WORDS}", id=f"m{i}")
@@ -255,6 +318,38 @@ def test_what_is_left_out_is_found_by_recall() -> None:
     assert "colour 8" in recalled("colour 8", turns, 2000)
 
 
+@pytest.mark.parametrize("form", ["{}", "[cut 512 tokens: recall {}]", "recall({})", "id={}"])
+def test_a_message_is_recalled_by_its_name_in_any_form(form: str) -> None:
+    messages = working_thread()
+    rows = ContextMiddleware(budget=2000).preview(messages).audit.rows
+    name = next(row.name for row in rows if row.key == "t1")
+    assert recalled(form.format(name), messages, 5000) == f"1: {WORDS}"
+
+
+def test_recall_searches_neither_its_own_calls_nor_what_it_returned_but_names_them() -> None:
+    messages = [HumanMessage("Go."), *look_round(1)]
+    for number, words in enumerate(("zebra-quux", "SEAL-1")):
+        messages.append(AIMessage("", tool_calls=[call("recall", f"r{number}", id=words)]))
+        answer = recalled(words, messages, 500)
+        assert ("SEAL-1" in answer) is (number == 1)
+        assert answer.startswith("no earlier message") is (number == 0)
+        messages.append(ToolMessage(answer, tool_call_id=f"r{number}", name="recall", id=words))
+    later = [*messages, *(message for n in range(2, 30) for message in look_round(n))]
+    rows = ContextMiddleware(budget=2000).preview(later).audit.rows
+    name = next(row.name for row in rows if row.key == "SEAL-1")
+    assert recalled(name, later, 2000) == messages[-1].text
+
+
+def test_results_whose_calls_have_one_id_are_recalled_each() -> None:
+    messages = [HumanMessage("Go.", id="h")]
+    for number in range(12):
+        messages += look_round(number, 60, "call_0")
+        notes = [m.text[-6:-1] for m in messages_read(messages, budget=2500) if "[cut" in m.text]
+    assert len(set(notes)) == len(notes) > 3
+    for name, number in zip(notes, range(12 - len(notes), 12), strict=True):
+        assert f"SEAL-{number}" in recalled(name, messages, 5000)
+
+
 def test_a_pinned_message_stays_whole() -> None:
     messages = working_thread()
     pins: list[Any] = [{"t3"}, lambda message: message.id == "t3"]
@@ -262,6 +357,32 @@ def test_a_pinned_message_stays_whole() -> None:
         assert messages[10] in messages_read(messages, budget=3000, pin=pin)
     marked = messages[10].model_copy(update={"additional_kwargs": {"stategate_pin": True}})
     assert marked in messages_read([*messages[:10], marked, *messages[11:]], budget=3000)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"pin": "t12"}, {"pin": 5}, {"need": "nofile"}, {"max_new_result": -5}, {"timeout": -1}],
+    ids=str,
+)
+def test_a_setting_that_cannot_be_is_refused_at_once(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UserError):
+        ContextMiddleware(**wrong)
+    assert ContextMiddleware(budget="8000").context.settings.budget == 8000  # type: ignore[arg-type]
+
+
+def test_a_prompt_above_the_budget_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    messages_read([HumanMessage(WORDS * 9)], budget=1234)
+    assert "over 1234 tokens" in caplog.text
+
+
+def test_a_tool_that_is_given_as_a_mapping_keeps_its_name_recall() -> None:
+    model = Recorder(calls=0)
+    given = {"type": "function", "function": {"name": "recall", "parameters": {"type": "object"}}}
+    bound: list[Any] = []
+    object.__setattr__(model, "bind_tools", lambda tools, **_: bound.extend(tools) or model)
+    create_agent(model, [given], middleware=[ContextMiddleware()]).invoke(ASK)
+    assert given in bound
+    assert [one.name for one in bound if one is not given] == ["recall_message"]
 
 
 def test_a_message_is_restored_by_its_name() -> None:
@@ -296,6 +417,9 @@ def test_a_huge_result_costs_little_and_never_reaches_the_model_whole() -> None:
         shown = messages_read(messages, budget=8000, keep_whole=keep)
         assert time.process_time() - started < 3
         assert count_tokens(shown[-1].text) < 8000
+    started = time.process_time()
+    assert '"id": 40000,' in recalled("40000", messages, 4000)
+    assert time.process_time() - started < 1
 
 
 def test_tools_that_eat_the_budget_leave_the_task_and_some_results() -> None:
@@ -319,6 +443,23 @@ def test_a_tool_of_the_agents_own_named_recall_is_not_replaced() -> None:
     out = agent.invoke({"messages": [HumanMessage("Recall p1.")]})
     assert called == ["p1"]
     assert out["messages"][-1].text == "done"
+
+
+def test_results_of_the_agents_own_recall_are_shortened_and_recalled_by_ours() -> None:
+    @tool
+    def recall(lot: str) -> str:
+        """Recall a lot from its buyers."""
+        return f"{read_page.invoke({'number': 1})}\nSEAL-{lot}"
+
+    calls = [("recall", {"lot": "p0"}), ("recall_message", {"id": "SEAL-p0"})]
+    model = Scripted.of(calls, "done")
+    agent = create_agent(model, [recall], middleware=[ContextMiddleware(budget=2000)])
+    stream = agent.stream({"messages": [HumanMessage("Go.")]}, stream_mode=["custom", "values"])
+    events = list(stream)
+    assert any(
+        row["fate"] == "shortened" for e in events if e[0] == "custom" for row in e[1]["rows"]
+    )
+    assert "SEAL-p0" in events[-1][1]["messages"][-2].text
 
 
 def test_an_agent_without_tools_works_with_a_model_that_takes_none() -> None:

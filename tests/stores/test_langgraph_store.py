@@ -188,6 +188,9 @@ def test_what_json_would_change_or_confuse_is_refused(store):
     for key in (1, None, True):
         with pytest.raises(TypeError):
             store.put(ANA, "x", {"v": [{key: 1}]})
+    for label, key in (("users", "k\0z"), ("users", "\ud800"), ("u\ud800", "k")):
+        with pytest.raises(TypeError, match="encode it"):
+            store.put((label,), key, {"v": 1})
     with pytest.raises(InvalidNamespaceError):
         store.batch([GetOp(("users.ana",), "a")])
     assert store.search(()) == []

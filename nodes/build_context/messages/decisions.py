@@ -1,6 +1,6 @@
 """The data of ``planner``: settings, decisions between calls, and the prepared call with its audit."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -37,6 +37,7 @@ class HistorySettings(BaseModel):
     )
     max_new_result: int | None = Field(
         None,
+        ge=0,
         description="tokens of a new result (default: a quarter of the budget where `need` ranks its "
         "parts, else a fortieth)",
     )
@@ -44,13 +45,14 @@ class HistorySettings(BaseModel):
         "need",
         description="checkpoint by which `compress` ranks (`stategate train need`); '' ranks by words",
     )
-    pin: Any = Field(
-        (), description="messages that stay whole for ever: ids, or a function of a message"
+    pin: frozenset[str] | Callable[[BaseMessage], object] = Field(
+        frozenset(), description="messages that always stay whole: ids, or a function of a message"
     )
     keep_whole: frozenset[str] = Field(
         frozenset(), description="tools whose new results are shown whole until a cut"
     )
     recall: bool = Field(True, description="give the agent a tool that shows a result whole")
+    timeout: float = Field(5.0, gt=0, description="seconds after which a call reads it all")
 
     @classmethod
     def of(cls, kind: str, budget: int, settings: Mapping[str, Any]) -> "HistorySettings":

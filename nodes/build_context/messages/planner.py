@@ -32,7 +32,6 @@ from stategate.envs.protocols import Observation
 from stategate.nodes.build_context.baselines import Window
 from stategate.nodes.build_context.compress import Compress
 from stategate.nodes.build_context.messages.decisions import (
-    OTHER_RECALL,
     RECALL,
     Decisions,
     HistorySettings,
@@ -64,7 +63,6 @@ from stategate.stores.traces import Event
 #: Kinds of ours that add to a prompt, or read what no history of messages has.
 _UNFIT = ("experience", "experience_trace", "recall", "retrieve", "rico", "summary")
 _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
-_FOR_RESULTS = 0.25  # share of what a cut leaves that parts of old results get, at least
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
 _ANY_PART = 0.0005  # chance of every part where no scorer tells them apart
 
@@ -74,14 +72,16 @@ class HistoryPlanner:
 
     Pure: the same history and decisions give the same prompt. What the kind needs is loaded by the
     first call that has to decide something. Raises ``UserError`` for an unknown kind or parameters
-    that do not fit.
+    that do not fit, or a scorer that is not there.
     """
 
     def __init__(self, kind: str = "compress", budget: int = 16_000, **settings: Any) -> None:
         self.settings = HistorySettings.of(kind, budget, settings)
         embedder = registry().parse("embedder", self.settings.embedder)
         self._resources = Resources(embedder=embedder)  # type: ignore[arg-type]
-        self._params = _params(kind, budget, self.settings.model_extra or {})
+        self._params = _params(kind, self.settings.budget, self.settings.model_extra or {})
+        if self.settings.need != SHIPPED:
+            self._scorer()  # one that is missing is told now, not at every call
 
     def __call__(
         self,
@@ -107,7 +107,10 @@ class HistoryPlanner:
         self._shorten_new(history)
         if history.size > fixed + self._room(history):
             self._cut(history)
-        return history.prepared(decisions, self.settings)
+        prepared = history.prepared(decisions, self.settings)
+        if prepared.audit.over_by:
+            warn_once(f"what must stay takes over {self.settings.budget} tokens: raise the budget")
+        return prepared
 
     def _room(self, history: History) -> int:
         """Return the tokens for messages; tools and system message never take more than 3/4."""
@@ -121,7 +124,7 @@ class HistoryPlanner:
         scorer = self._scorer()
         max_tokens = self.settings.new_result_tokens(scorer is not None)
         for slot in history.slots:
-            if not slot.is_new or slot.is_pinned or slot.tool in (RECALL, OTHER_RECALL):
+            if not slot.is_new or slot.is_pinned or slot.tool == (history.recall or None):
                 continue
             is_huge = len(text_of(slot.message)) > LARGEST
             if slot.tool in self.settings.keep_whole and not is_huge:
@@ -157,7 +160,7 @@ class HistoryPlanner:
         if self._scorer() is not None:
             chances = self._chances(history, [slot for slot in results if not slot.is_new])
             needs = {key: float(each.sum()) for key, each in chances.items()}
-        history.leave_out(history.fixed + low - round(low * _FOR_RESULTS), needs)
+        history.leave_out(low, self._room(history), needs)
         results = [slot for slot in results if not slot.left_out and not slot.is_pinned]
         old = [slot for slot in results if not slot.is_new]
         for slot in old:

@@ -10,11 +10,12 @@ from functools import cached_property
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from stategate.envs.messages.history import (
+    NO_TEXT,
     bounded,
     calls_of,
     digest,
     key_of,
-    name_of,
+    names_of,
     repaired,
     rounds_of,
     text_of,
@@ -41,7 +42,9 @@ NOTE_TOKENS = 14
 #: The message that says what was left out.
 NOTE_ID = "stategate-note"
 _LEFT_OUT_TOKENS = 90  # that its note may have
+_FOR_RESULTS = 0.25  # share of what a cut leaves that parts of old results get, at least
 _LISTED, _QUOTED = 4, 48  # turns of people that it names, and characters of each
+_FADING = 0.9  # what a call counts for its request after each later one
 _WHY = {
     True: "calls that no longer fit",
     False: "the oldest turns, after the calls",
@@ -107,12 +110,15 @@ class History:
     """The messages before a call; ``fixed`` are the tokens of tools and system message.
 
     ``slots`` are the messages that providers take: not those of calls without their results, nor of
-    results without their call. ``recall`` is the name of the recall tool, "" where there is none.
+    results without their call, which stand at the places ``orphans``.
+    ``names`` are the messages', ``recall`` is the recall tool's, "" where there is none.
     ``state`` is the need scorer's, ``chances`` what it said of the parts of results, by place.
     """
 
     messages: Sequence[BaseMessage]
+    names: Sequence[str]
     rounds: Sequence[Sequence[Slot]]
+    orphans: Sequence[int]
     fixed: int
     recall: str
     state: Vector | None
@@ -133,7 +139,7 @@ class History:
         """Return the history of ``messages``, of which earlier calls decided ``previous``."""
         standing = repaired(messages)
         places, members = list(standing), list(standing.values())
-        names, every = tools_called(members), rounds_of(members)
+        names, tools, every = names_of(messages), tools_called(members), rounds_of(members)
         rounds: list[list[Slot]] = []
         for round_ in every:
             slots: list[Slot] = []
@@ -147,12 +153,12 @@ class History:
                 slot = Slot(
                     place=place,
                     key=key,
-                    name=name_of(messages[place], place),
+                    name=names[place],
                     message=message,
                     size=tokens_of(message),
                     text=text,
                     text_size=tokens_in(whole) if is_result else 0,
-                    tool=tool_of(message, names),
+                    tool=tool_of(message, tools),
                     is_new=is_result and not is_frozen and round_ is every[-1],
                     is_pinned=is_pinned,
                     left_out="as before" if key in previous.left_out else "",
@@ -160,8 +166,12 @@ class History:
                 if is_frozen and not is_pinned and not slot.left_out:
                     slot.rendering = Rendering(before, tokens_in(before), "as before")
                 slots.append(slot)
+            if any(slot.is_pinned for slot in slots):  # one was restored: its round comes back
+                for slot in slots:
+                    slot.left_out = ""
             rounds.append(slots)
-        return cls(messages, rounds, fixed, recall, state)
+        orphans = [place for place in range(len(messages)) if place not in standing]
+        return cls(messages, names, rounds, orphans, fixed, recall, state)
 
     @cached_property
     def slots(self) -> Sequence[Slot]:
@@ -180,26 +190,32 @@ class History:
         size = self.fixed + sum(slot.visible_size for slot in self.slots)
         return size + (tokens_of(left_out) if left_out else 0)
 
-    def leave_out(self, room: int, needs: Mapping[str, float]) -> None:
+    def leave_out(self, room: int, last_room: int, needs: Mapping[str, float]) -> None:
         """Choose anew which messages to leave out, so that the others fit ``room`` tokens.
 
-        Each result counts as its note. Rounds of calls go first, those first whose results have the
-        least ``needs`` (expected, by key) per token, then the oldest; then turns. The last round,
-        pinned messages and :meth:`_requests` never go.
+        Each result counts as its note, and a share of the room is for more of them. Rounds of calls
+        go first, those first whose results have the least ``needs`` (expected, by key) per token, then
+        the oldest; then turns. Turns without text, which no recall can show, and the present work's
+        request go to fit ``last_room`` alone. The last round, pinned messages and the first of
+        :meth:`_requests` never go.
         """
+        requests, present = self._requests()
+        room, last_room = (each - round(each * _FOR_RESULTS) for each in (room, last_room))
 
-        def order(slots: Sequence[Slot]) -> tuple[bool, float]:
+        def order(slots: Sequence[Slot]) -> tuple[bool, bool, float]:
+            first = slots[0]
+            is_turn = not first.has_calls
+            is_last = is_turn and (first.key == present or not first.text.strip())
             expected = sum(needs.get(slot.key, 0.0) for slot in slots)
-            return not slots[0].has_calls, expected / sum(slot.least_size for slot in slots)
+            return is_turn, is_last, expected / sum(slot.least_size for slot in slots)
 
-        requests = self._requests()
-        needed = self.fixed + sum(slot.least_size for slot in self.slots)
-        if needed > room:
+        needed = sum(slot.least_size for slot in self.slots)
+        if needed > room or self.orphans:
             needed += _LEFT_OUT_TOKENS
         for slot in self.slots:
             slot.left_out = ""
         for slots in sorted(self.rounds[:-1], key=order):
-            if needed <= room:
+            if needed <= (last_room if order(slots)[1] else room):
                 break
             first = slots[0]
             stays = first.key in {NOTE_ID, *requests} or any(slot.is_pinned for slot in slots)
@@ -208,31 +224,38 @@ class History:
                 for slot in slots:
                     slot.left_out, slot.rendering = _WHY[slot.has_calls], None
 
-    def _requests(self) -> set[str]:
-        """Return the keys of the first request, the one that most calls followed, and the last."""
-        calls: dict[str, int] = {}
-        current = ""
+    def _requests(self) -> tuple[set[str], str]:
+        """Return the keys of the requests that stay, and of the one that started the present work.
+
+        Those that stay are the first, the last, and the one that most calls followed. The present
+        work's is of those before the last, where a call counts less with each one after it.
+        """
+        turns: list[str] = []
+        callers: list[str] = []
         for slots in self.rounds:
             if slots[0].message.type == "human" and slots[0].key != NOTE_ID:
-                current = slots[0].key
-                calls[current] = 0
-            elif current and slots[0].has_calls:
-                calls[current] += 1
-        if not calls:
-            return set()
-        started = max(calls, key=lambda key: calls[key])
-        return {next(iter(calls)), started, current}
+                turns.append(slots[0].key)
+            elif turns and slots[0].has_calls:
+                callers.append(turns[-1])
+        if not turns:
+            return set(), ""
+        weights = dict.fromkeys(turns, 0.0)
+        for age, key in enumerate(reversed(callers)):
+            weights[key] += _FADING**age
+        present = max(turns[:-1] or turns, key=weights.__getitem__)
+        return {turns[0], max(turns, key=callers.count), turns[-1]}, present
 
     def _note(self) -> HumanMessage | None:
         """Return the message that stands for those left out, None where there are none."""
         gone = [slot for slot in self.slots if slot.left_out]
-        if not gone:
+        count = len(gone) + sum(bool(text_of(self.messages[p]).strip()) for p in self.orphans)
+        if not count or not self.slots:
             return None
         turns = [slot for slot in gone if slot.message.type == "human"][-_LISTED:]
-        quoted = [f'{slot.name} "{" ".join(slot.text.split())[:_QUOTED]}"' for slot in turns]
+        quoted = [f'{s.name} "{" ".join(s.text.split())[:_QUOTED] or NO_TEXT}"' for s in turns]
         way_back = f"; {self.recall} finds them by words or by id" if self.recall else ""
         listed = f". The user said: {', '.join(quoted)}" if quoted else ""
-        text = f"[left out {len(gone)} earlier messages{way_back}{listed}]"
+        text = f"[left out {count} earlier message{'s' * (count > 1)}{way_back}{listed}]"
         return HumanMessage(text, id=NOTE_ID)
 
     def prepared(self, previous: Decisions, settings: HistorySettings) -> PreparedCall:
@@ -250,15 +273,18 @@ class History:
         messages: list[BaseMessage] = []
         rows: list[Row] = []
         left_out = self._note()
+        gone = min([*self.orphans, *(s.place for s in self.slots if s.left_out)], default=0)
         for slot in self.slots:
+            # One message, where the first of them stood: between rounds, and before the last.
+            is_due = slot.place >= gone or slot is self.rounds[-1][0]
+            if left_out is not None and is_due and not slot.is_result:
+                messages.append(left_out)
+                left_out = None
             row = Row(
                 slot.key, slot.name, slot.message.type, "left out", slot.size, 0, slot.left_out
             )
             if slot.left_out:
                 rows.append(row)
-                if left_out is not None:  # one message, where the first of them stood
-                    messages.append(left_out)
-                    left_out = None
             elif (shown := slot.rendering) is not None:
                 fate: Fate = "note" if shown.is_note else "shortened"
                 size = slot.visible_size
@@ -266,12 +292,11 @@ class History:
                 messages.append(with_text(slot.message, shown.text))
             else:
                 messages.append(slot.message)
-        standing = {slot.place for slot in self.slots}
-        for place, orphan in enumerate(self.messages):
-            if place not in standing:
-                key, name, size = key_of(orphan, place), name_of(orphan, place), tokens_of(orphan)
-                why = "a call without its result, or a result without its call"
-                rows.append(Row(key, name, orphan.type, "orphan", size, 0, why))
+        for place in self.orphans:
+            orphan, name = self.messages[place], self.names[place]
+            key, size = key_of(orphan, place), tokens_of(orphan)
+            why = "a call without its result, or a result without its call"
+            rows.append(Row(key, name, orphan.type, "orphan", size, 0, why))
         audit = Audit(
             settings.kind,
             settings.budget,
