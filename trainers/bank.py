@@ -34,9 +34,8 @@ def read_episodes(
     for source in paths:
         path = Path(source).expanduser()
         if not path.exists():
-            raise UserError(
-                f"no traces at '{source}': give a trace database, a JSONL file or a folder"
-            )
+            fix = "give a trace database, a JSONL file or a folder"
+            raise UserError(f"no traces at '{source}': {fix}")
         files = sorted(p for p in path.rglob("*.json*") if p.is_file()) if path.is_dir() else [path]
         for name, (place, record) in ((f.stem, row) for f in files for row in _records(f)):
             try:

@@ -2,7 +2,7 @@
 
 ``people.tsv.gz`` (ALFRED, as published with "Visually-Grounded Planning without Vision") holds rows
 ``split, sentence, plan``. A plan gives the goal's kind, thing and place; the words that name them are
-found by association (:class:`Alias`). Recombined, any thing stands with any place, and some are any
+found by association (``_aliases``). Recombined, any thing stands with any place, and some are any
 words of English.
 """
 
@@ -33,9 +33,7 @@ _STOP = frozenset(
     "the a an in on to into onto and with of it then from at under by is for inside two put".split()
 )
 _MIN_COUNT, _PRECISION, _LIFT = 3, 0.7, 4  # what makes words an alias of a name (``_aliases``)
-_LENGTH_PRIOR = (
-    5  # an alias scores frequency × (5 + words): of two about as frequent the longer wins
-)
+_LENGTH_PRIOR = 5  # an alias scores count × (5 + words): of two about as frequent the longer wins
 _SWAPPED, _STRANGE = 0.6, 0.25  # share of names that another one, or any words, stand for
 
 
@@ -54,13 +52,6 @@ class Sentence:
 
     text: str
     goal: TaskGoal
-
-
-class Alias(NamedTuple):
-    """Words that nearly always go with one name, and how often they do."""
-
-    name: str
-    frequency: int
 
 
 class ParsedSentence(NamedTuple):
@@ -136,19 +127,24 @@ class Recombined:
         self._parsed = [self._parse(sentence, aliases) for sentence in sentences]
 
     def _parse(
-        self, sentence: Sentence, aliases: Mapping[str, Mapping[str, Alias]]
+        self, sentence: Sentence, aliases: Mapping[str, Mapping[str, Mapping[str, int]]]
     ) -> ParsedSentence:
         """Find the words for the thing and the place, and count them as wordings of their names."""
         words = _WORD.findall(sentence.text.lower())
         spans: dict[str, tuple[int, int]] = {}
         for role in _ROLES:
             name: str = getattr(sentence.goal, role)
-            candidates = []
-            for start, end, gram in _grams(words):
-                alias = aliases[role].get(gram)
-                if alias is not None and alias.name == name:
-                    score = alias.frequency * (_LENGTH_PRIOR + end - start)
-                    candidates.append((gram.replace(" ", "") == name, score, start, end))
+            counts = aliases[role][name]
+            candidates = [
+                (
+                    gram.replace(" ", "") == name,
+                    counts[gram] * (_LENGTH_PRIOR + end - start),
+                    start,
+                    end,
+                )
+                for start, end, gram in _grams(words)
+                if gram in counts
+            ]
             if candidates:
                 *_, start, end = max(candidates)
                 self._wordings[role][name][" ".join(words[start:end])] += 1
@@ -211,8 +207,8 @@ def _grams(words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
                 yield i, i + size, " ".join(words[i : i + size])
 
 
-def _aliases(sentences: Sequence[Sentence], role: str) -> dict[str, Alias]:
-    """Return the n-grams that go with one name: of a minimal count, precision and lift."""
+def _aliases(sentences: Sequence[Sentence], role: str) -> dict[str, dict[str, int]]:
+    """Return each name's aliases, n-grams of a minimal count, precision and lift, with their counts."""
     counts: Counter[str] = Counter()
     together: Counter[tuple[str, str]] = Counter()
     names: Counter[str] = Counter()
@@ -222,10 +218,9 @@ def _aliases(sentences: Sequence[Sentence], role: str) -> dict[str, Alias]:
         for gram in {gram for _, _, gram in _grams(_WORD.findall(sentence.text.lower()))}:
             counts[gram] += 1
             together[gram, name] += 1
-    return {
-        gram: Alias(name, count)
-        for (gram, name), count in together.items()
-        if count >= _MIN_COUNT
-        and count / counts[gram] >= _PRECISION
-        and count / counts[gram] > _LIFT * names[name] / len(sentences)
-    }
+    aliases: dict[str, dict[str, int]] = {name: {} for name in names}
+    for (gram, name), count in together.items():
+        precision, prior = count / counts[gram], names[name] / len(sentences)
+        if count >= _MIN_COUNT and precision >= _PRECISION and precision > _LIFT * prior:
+            aliases[name][gram] = count
+    return aliases
