@@ -49,16 +49,16 @@ def make_arm(name: str, budget: int, thread: Messages = ()) -> Arm:
     Raises ``UserError`` for an unknown kind or a wrong setting.
     """
     head, _, fields = name.partition(":")
-    kind, _, own = head.partition("@")
+    kind, _, own_budget = head.partition("@")
     settings: dict[str, Any] = {}
     for item in filter(None, fields.split(":")):
         key, equals, value = item.partition("=")
         if not equals:
             raise UserError(f"write an arm as KIND@BUDGET:FIELD=VALUE:…, not '{name}'")
         settings[key] = read_yaml(value) if value else ""
-    if own and not own.isdecimal():
+    if own_budget and not own_budget.isdecimal():
         raise UserError(f"the budget of arm '{name}' is no number of tokens")
-    budget = int(own) if own else budget
+    budget = int(own_budget) if own_budget else budget
     keep = settings.pop("keep", 3) if kind in (CLEAR, MASK) else 3
     if kind in _OTHERS and (settings or not isinstance(keep, int)):
         raise UserError(f"arm '{name}': only clear and mask take a field, keep=NUMBER")
@@ -140,7 +140,7 @@ def _summarizer(budget: int) -> Arm:
 
 
 def _oracle(budget: int, thread: Messages) -> Arm:
-    """Return the frontier: of each result exactly the parts from which later calls take a value.
+    """Return the lower bound: of each result exactly the parts from which later calls take a value.
 
     It knows the future. A value that stands in several parts is kept in the first.
     """

@@ -53,16 +53,16 @@ def bench_webshop(settings: Bench) -> Iterator[Row]:
 def _walk(shop: WebShop, rng: random.Random, seconds: float) -> float:
     """Take random legal steps, a fresh goal after each purchase; return steps a second."""
     steps = 0
-    session, seen = shop.reset(goal=rng.randrange(len(shop.goals)))
+    session, page = shop.reset(goal=rng.randrange(len(shop.goals)))
     started = time.perf_counter()
     while time.perf_counter() < started + seconds:
-        if seen.done:
-            session, seen = shop.reset(goal=rng.randrange(len(shop.goals)))
-        action = rng.choice(seen.actions)
+        if page.done:
+            session, page = shop.reset(goal=rng.randrange(len(shop.goals)))
+        action = rng.choice(page.actions)
         if takes_text(action):
             words = shop.instruction(session).split()
             action = fill(action, " ".join(rng.sample(words, min(6, len(words)))))
-        session, seen = shop.step(session, action)
+        session, page = shop.step(session, action)
         steps += 1
     return steps / (time.perf_counter() - started)
 
@@ -74,8 +74,13 @@ def bench_step(settings: Bench) -> Iterator[Row]:
     is played twice and the second time is measured: texts are in the cache, models are loaded.
     """
     shop: dict[str, Any] = {"kind": "webshop", "data": settings.data}
-    whole = {"env": shop, "context": "full", "actor": "rule", "memory": ["short_term"]}
-    leader = build_graph(load_config(whole), False)
+    values: dict[str, Any] = {
+        "env": shop,
+        "context": "full",
+        "actor": "rule",
+        "memory": ["short_term"],
+    }
+    leader = build_graph(load_config(values), False)
     moves = []
     for goal in range(_GOALS):
         updates = leader.stream({"task": {"goal": goal}}, stream_mode="updates")
@@ -83,12 +88,10 @@ def bench_step(settings: Bench) -> Iterator[Row]:
     for kind in _KINDS:
         times: list[float] = []
         for goal in range(_GOALS):
-            values: dict[str, Any] = {
-                "env": shop,
+            values |= {
                 "updater": "gru",
                 "context": {"kind": kind, "budget": 300},
                 "actor": {"kind": "scripted", "actions": moves[goal]},
-                "memory": ["short_term"],
             }
             graph = build_graph(load_config(values), False)
             _play(graph, goal)
@@ -108,9 +111,9 @@ def _play(graph: Graph, goal: int) -> list[float]:
 def timed(call: Callable[[Any], object], inputs: Iterable[Any]) -> dict[str, float]:
     """Return p50 and p95 of the milliseconds of ``call``."""
     times = []
-    for one in inputs:
+    for argument in inputs:
         started = time.perf_counter()
-        call(one)
+        call(argument)
         times.append(1000 * (time.perf_counter() - started))
     return {f"search_ms_p{p}": round(float(np.percentile(times, p)), 3) for p in (50, 95)}
 

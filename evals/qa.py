@@ -2,8 +2,7 @@
 
 Of each question: retrieval (Hit@3, MRR, nDCG@10 over the ten best passages), answer (similarity,
 token F1), latency, tokens and cost. A turn of a dialogue is right if the answer says all that it must,
-and readable if the prompt held it. Turns of one dialogue hang together, so that the paired tests
-compare dialogues, not turns.
+and readable if the prompt held it. Paired tests compare dialogues (clusters), not turns.
 
 Questions are the sample's that ships with the code, or a folder's: ``corpus/`` and
 ``evaluation_dataset.json``, a list of {question, reference_answer, gold_chunk_ids: {chunking: [chunk
@@ -106,11 +105,11 @@ def load_set(source: str) -> QuestionSet:
 
 
 def relevant(question: Question, passages: Sequence[Passage]) -> set[int]:
-    """Return the places of the passages that bear any of the question's evidence."""
+    """Return the indices of the passages that hold any of the question's evidence."""
     texts = {e.text for e in question.evidence}
     return {
-        place
-        for place, passage in enumerate(passages)
+        i
+        for i, passage in enumerate(passages)
         if passage.text in texts
         or any(
             e.document in ("", passage.document) and contains_evidence(passage.text, e.text)
@@ -162,10 +161,10 @@ def qa_task(settings: Qa) -> Task:
             row |= ask(Session(graph, f"{name}/{sample.data}"), turn)
             gold = relevant(question, index.passages)
             started = time.perf_counter()
-            places = [place for place, _ in index.find(row["query"], _DEPTH, how)]
+            ranking = [passage for passage, _ in index.find(row["query"], _DEPTH, how)]
             row["search_seconds"] = round(time.perf_counter() - started, 5)
-            hits = [i for i, place in enumerate(places) if place in gold]
-            scores = [-float(i) for i in range(len(places))]
+            hits = [rank for rank, passage in enumerate(ranking) if passage in gold]
+            scores = [-float(rank) for rank in range(len(ranking))]
             row |= ranking_metrics(_RANKING, scores, hits, len(gold) - len(hits))
 
         return solve
@@ -206,21 +205,21 @@ def ask(session: Session, turn: DialogueTurn) -> Row:
 def summarise(
     questions: Sequence[Row], experiments: Sequence[str], seed: int, names: Sequence[str]
 ) -> Summary:
-    """Return a row an experiment and agent, tests against its first agent."""
+    """Return a row for each experiment and agent, and tests against the experiment's first agent."""
     values = units_of(questions, names, "number", METRICS)
     rows: list[Row] = []
     tests: list[Row] = []
     for experiment in experiments:
-        head = {"experiment": experiment}
+        column = {"experiment": experiment}
         agents = EXPERIMENTS[experiment]
         for name in agents:
             row = summary_row(name, values[name], METRICS)
             seconds = [unit["seconds"] for unit in values[name].values()]
             for share in (50, 95):
                 row[f"seconds_p{share}"] = float(np.percentile(seconds, share))
-            rows.append({**head, **row})
+            rows.append({**column, **row})
         pairs = [(agents[0], name) for name in agents[1:]]
-        tests += [{**head, **test} for test in paired_tests(values, pairs, _TESTED, seed)]
+        tests += [{**column, **test} for test in paired_tests(values, pairs, _TESTED, seed)]
     return rows, tests
 
 
@@ -294,7 +293,7 @@ def _with_memory_in(config: Config, folder: str) -> Config:
 
 
 def _failure(turn: DialogueTurn) -> Row:
-    """Return what a turn counts as where its dialogue broke off."""
+    """Return the row of a turn whose dialogue failed."""
     wrong = {"right": False, "readable": False} if turn.expects else {}
     return {"kind": turn.kind, **dict.fromkeys(_COST, 0.0), **wrong}
 
@@ -303,15 +302,13 @@ def summarise_dialogues(rows: Sequence[Row], agents: Sequence[str], seed: int = 
     """Return right answers by kind of turn, cost, and paired tests by dialogue."""
     scored: list[Row] = []
     for row in rows:
-        whose = {name: row[name] for name in ("agent", "dialogue", "error")}
+        shared = {name: row[name] for name in ("agent", "dialogue", "error")}
         for number, turn in enumerate(row["turns"]):
             if "right" in turn:
-                place = f"{row['dialogue']}/{number}"
-                scored.append(
-                    {**turn, **whose, "turn": place, f"right_{turn['kind']}": turn["right"]}
-                )
+                ids = {**shared, "turn": f"{row['dialogue']}/{number}"}
+                scored.append({**turn, **ids, f"right_{turn['kind']}": turn["right"]})
     metrics = (*_RIGHT, "readable", *_COST)
     units = units_of(scored, agents, "turn", metrics)
     groups = {turn["turn"]: turn["dialogue"] for turn in scored}
-    lines = [summary_row(name, own, metrics) for name, own in units.items()]
-    return lines, paired_tests(units, combinations(agents, 2), _RIGHT, seed, groups)
+    summary = [summary_row(name, units[name], metrics) for name in agents]
+    return summary, paired_tests(units, combinations(agents, 2), _RIGHT, seed, groups)

@@ -1,4 +1,4 @@
-"""Reranking: who puts the documents that a multi-hop answer needs in front.
+"""Reranking: which ranker ranks the documents that a multi-hop answer needs first.
 
 Questions are those of HotpotQA, 2WikiMultihopQA and MuSiQue: files ``NAME.dev.jsonl.gz`` (to tune on)
 and ``NAME.test.jsonl.gz`` (to report), a row a question: ``{id, question, answer, documents: [{title,
@@ -87,8 +87,8 @@ def rerank_task(settings: Rerank) -> Task:
 
     Raises ``UserError`` for an unknown ranker or dataset.
     """
-    # Fusions are made afterwards of the rankers that they name.
-    base = list(dict.fromkeys(p for name in settings.rankers for p in name.split("+")))
+    # The solver runs base rankers; the scorer fuses their scores.
+    base = list(dict.fromkeys(part for name in settings.rankers for part in name.split("+")))
     require_names("rankers (a+b is a fusion)", base, BASE)
     folder = Path(settings.data).expanduser()
     questions = load_questions(folder, settings.split, settings.datasets, settings.limit)
@@ -126,10 +126,9 @@ def rerank_task(settings: Rerank) -> Task:
 
 
 def scorer_of(name: str, settings: Rerank) -> Callable[[Question], Callable[[], Scores]]:
-    """Return what reads a question's documents for a base ranker, and returns what scores them.
+    """Return a base ranker in two stages: it reads a question's documents, then scores them.
 
-    Models are loaded here, so that one that is not there is told at once; reading is not counted in
-    the seconds.
+    Only scoring is timed. Models are loaded here, so that a missing one ends the run at once.
     """
     if name in LEXICAL:
         is_stemmed = name == "bm25_stem"
@@ -138,7 +137,7 @@ def scorer_of(name: str, settings: Rerank) -> Callable[[Question], Callable[[], 
         embedder = MiniLM().build(Resources())
 
         def by_meaning(question: Question) -> Callable[[], Scores]:
-            embedder.embed(question.texts)  # documents' vectors are kept, like their states
+            embedder.embed(question.texts)  # cached, like documents' states
             return partial(cosine, embedder, question.question, question.texts)
 
         return by_meaning
@@ -154,45 +153,55 @@ def scorer_of(name: str, settings: Rerank) -> Callable[[Question], Callable[[], 
 def summarise(
     scores: Sequence[Row], questions: Sequence[Question], rankers: Sequence[str], seed: int = 0
 ) -> Summary:
-    """Return a row a ranker and dataset, and tests; the last of the datasets is their average.
+    """Return a row for each ranker and dataset, the last one the datasets' average, and tests.
 
     Tests compare every ranker with the first, and the last with every other. Where a ranker failed,
     its documents keep the order of the pool.
     """
     rows = {(row["dataset"], row["id"], row["agent"]): row for row in scores}
     values = {name: [_measured(name, q, rows) for q in questions] for name in rankers}
-    places: dict[str, list[int]] = {}
+    indices: dict[str, list[int]] = {}  # of each dataset's questions
     for i, question in enumerate(questions):
-        places.setdefault(question.dataset, []).append(i)
-    # In the average datasets count alike, however many questions each has.
-    share = len(questions) / len(places)
-    even = np.array([share / len(places[question.dataset]) for question in questions])
+        indices.setdefault(question.dataset, []).append(i)
     summary: list[Row] = []
-    for name, of_name in values.items():
-        of_sets = [
-            {"dataset": one, **summary_row(name, {i: of_name[i] for i in own}, [*MEASURES])}
-            for one, own in places.items()
+    for name in rankers:
+        by_dataset = [
+            {
+                "dataset": dataset,
+                **summary_row(name, {i: values[name][i] for i in numbers}, [*MEASURES]),
+            }
+            for dataset, numbers in indices.items()
         ]
-        average: Row = {"agent": name, "dataset": AVERAGE}
-        average |= {key: sum(row[key] for row in of_sets) for key in ("n", "errors")}
-        for metric in MEASURES:
-            average[metric] = mean([row[metric] for row in of_sets])
-            errors = [row[f"{metric}_se"] for row in of_sets]
-            average[f"{metric}_se"] = float(np.linalg.norm(errors)) / len(errors)
-        # What a question costs is the same whoever asked it: the mean over all datasets.
-        cost = {key: mean([one[key] for one in of_name]) for key in ("seconds", "calls")}
-        summary += [{**row, **cost} for row in (*of_sets, average)]
+        # A question's cost is the same in every dataset: the mean over all.
+        cost = {key: mean([unit[key] for unit in values[name]]) for key in ("seconds", "calls")}
+        summary += [{**row, **cost} for row in (*by_dataset, _average(name, by_dataset))]
+    # Weights by which a mean over questions is the mean of the datasets' means.
+    size = len(questions) / len(indices)
+    weights = np.array([size / len(indices[question.dataset]) for question in questions])
     pairs = [(rankers[0], name) for name in rankers[1:]]
     pairs += [(name, rankers[-1]) for name in rankers[1:-1]]
     tests = []
     for a, b in pairs:
-        one, two = (np.array([unit["ndcg"] for unit in values[name]]) for name in (a, b))
-        compared = {AVERAGE: (one * even, two * even)}
-        compared |= {name: (one[own], two[own]) for name, own in places.items()}
-        for dataset, (before, after) in compared.items():
-            test = paired(before, after, seed)
+        of_a, of_b = (np.array([unit["ndcg"] for unit in values[name]]) for name in (a, b))
+        compared = {AVERAGE: (of_a * weights, of_b * weights)}
+        compared |= {
+            dataset: (of_a[numbers], of_b[numbers]) for dataset, numbers in indices.items()
+        }
+        for dataset, pair in compared.items():
+            test = paired(*pair, seed)
             tests.append({"a": a, "b": b, "metric": "ndcg", "dataset": dataset, **test})
     return summary, tests
+
+
+def _average(name: str, by_dataset: Sequence[Row]) -> Row:
+    """Return a ranker's row of the datasets' average, each of the same weight."""
+    average: Row = {"agent": name, "dataset": AVERAGE}
+    average |= {key: sum(row[key] for row in by_dataset) for key in ("n", "errors")}
+    for metric in MEASURES:
+        average[metric] = mean([row[metric] for row in by_dataset])
+        errors = [row[f"{metric}_se"] for row in by_dataset]
+        average[f"{metric}_se"] = float(np.linalg.norm(errors)) / len(errors)
+    return average
 
 
 def _measured(
@@ -201,7 +210,7 @@ def _measured(
     """Return the metrics and costs of a ranker, or of a fusion of rankers, on one question."""
     parts = {part: rows[question.dataset, question.id, part] for part in name.split("+")}
     each = [row["scores"] for row in parts.values()]
-    scores = each[0] if len(each) == 1 else fuse(each)
+    scores = fuse(each) if len(each) > 1 else each[0]
     return {
         **ranking_metrics(MEASURES, list(scores), question.relevant),
         "seconds": sum(row["seconds"] for row in parts.values()),

@@ -71,10 +71,10 @@ def work(start: Start, jobs: Sequence[object], shared: "Shared | None") -> Itera
         "this cannot be given to workers", "leave --workers out", kinds=Exception
     ):
         packed = pickle.dumps(start)
-    hire: _Hire = partial(WorkerProcess, packed, _PINNED)
+    spawn: _Spawn = partial(WorkerProcess, packed, _PINNED)
     if shared.ray is not None:
-        hire = _on_ray(shared.ray, packed)
-    pool = _Pool(hire, jobs, shared.deadline)
+        spawn = _on_ray(shared.ray, packed)
+    pool = _Pool(spawn, jobs, shared.deadline)
     try:
         for _ in range(min(shared.workers, len(jobs))):
             threading.Thread(target=pool.run, daemon=True).start()
@@ -202,11 +202,11 @@ def _die_with_parent() -> None:
 class _Pool:
     """Workers, each kept busy by a thread of the caller, and the ledger of jobs."""
 
-    def __init__(self, hire: "_Hire", jobs: Sequence[object], deadline: float) -> None:
+    def __init__(self, spawn: "_Spawn", jobs: Sequence[object], deadline: float) -> None:
         self.done: queue.Queue[Done | UserError] = queue.Queue()
-        self._hire, self._jobs, self._deadline = hire, jobs, deadline
+        self._spawn, self._jobs, self._deadline = spawn, jobs, deadline
         self._queue = deque((number, 1) for number in range(len(jobs)))
-        self._team: list[WorkerProcess | _RayWorker] = []
+        self._workers: list[WorkerProcess | _RayWorker] = []
         self._is_closed = False
 
     def run(self) -> None:
@@ -214,22 +214,22 @@ class _Pool:
         deaths = 0
         try:
             while self._queue and not self._is_closed:
-                worker = self._hire()
-                self._team.append(worker)
+                worker = self._spawn()
+                self._workers.append(worker)
                 ready = worker.ready()
                 # Its machine may go as it starts.
                 deaths = deaths + 1 if ready.kind == "died" else 0
                 if ready.kind == "broken" or deaths == TRIES:
                     raise UserError(ready.problem)
                 if ready.kind == "ready":
-                    self._employ(worker)
+                    self._dispatch(worker)
                 worker.end()
         except UserError as error:
             self.done.put(error)
         except Exception as error:
             self.done.put(UserError(f"{_BROKEN}: {error_with_type(error)}"))
 
-    def _employ(self, worker: "WorkerProcess | _RayWorker") -> None:
+    def _dispatch(self, worker: "WorkerProcess | _RayWorker") -> None:
         """Give jobs to a worker until none is left or it dies."""
         while not self._is_closed:
             try:
@@ -250,7 +250,7 @@ class _Pool:
     def close(self) -> None:
         """End all workers."""
         self._is_closed = True
-        for worker in list(self._team):
+        for worker in list(self._workers):
             worker.end()
 
 
@@ -281,11 +281,11 @@ class _RayWorker:
         return answer
 
 
-#: Makes a worker.
-_Hire = Callable[[], WorkerProcess | _RayWorker]
+#: Starts a worker, here or on a cluster's node.
+_Spawn = Callable[[], WorkerProcess | _RayWorker]
 
 
-def _on_ray(address: str, start: bytes) -> "_Hire":
+def _on_ray(address: str, start: bytes) -> "_Spawn":
     with require_extra("ray"):
         import ray
     if not ray.is_initialized():
@@ -296,7 +296,7 @@ def _on_ray(address: str, start: bytes) -> "_Hire":
             if colon and port.isdigit():  # Ray itself tries a dead address for minutes
                 socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    hired = ray.remote(
+    spawned = ray.remote(
         num_cpus=1,
         max_restarts=0,
         max_task_retries=0,
@@ -304,4 +304,4 @@ def _on_ray(address: str, start: bytes) -> "_Hire":
         scheduling_strategy="SPREAD",
     )(Solver)
     folder = str(Path.cwd())  # jobs name files as the command's user did
-    return lambda: _RayWorker(hired.remote(start, folder), ray)
+    return lambda: _RayWorker(spawned.remote(start, folder), ray)

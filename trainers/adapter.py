@@ -21,7 +21,7 @@ from transformers.utils import logging
 from stategate.stores.assets.fetch import asset_path
 from stategate.stores.assets.weights import load_weights, read_meta
 from stategate.trainers.settings import AdapterSettings
-from stategate.trainers.trainer import Figures, Trainer, in_parts, shuffled
+from stategate.trainers.trainer import Figures, Trainer, in_batches, shuffled
 
 #: Width of the model's states.
 WIDTH = 384
@@ -31,7 +31,7 @@ E = TypeVar("E")  # an example
 class AdaptedModel(nn.Module, Generic[E]):
     """The sentence model, frozen, with an adapter at every linear layer; ``head`` reads its states."""
 
-    #: How long a text is: those of a batch are alike.
+    #: The length by which a batch's examples are alike (less padding).
     length: Callable[[E], int]
     loss: Callable[[Sequence[E]], Tensor]
 
@@ -63,14 +63,14 @@ class AdaptedModel(nn.Module, Generic[E]):
     def means(self, texts: Sequence[Encoding], masks: Sequence[NDArray[np.bool_]]) -> Tensor:
         """Return the mean state of the pieces of each row of ``masks`` (rows, pieces), text by text."""
         states: Tensor = self._bert[0](
-            _padded([one.ids for one in texts]),
-            attention_mask=_padded([one.attention_mask for one in texts]),
-            token_type_ids=_padded([one.type_ids for one in texts]),
+            _padded([text.ids for text in texts]),
+            attention_mask=_padded([text.attention_mask for text in texts]),
+            token_type_ids=_padded([text.type_ids for text in texts]),
         ).last_hidden_state
         means = []
-        for mask, own in zip(masks, states, strict=True):
+        for mask, pieces in zip(masks, states, strict=True):
             rows = torch.from_numpy(mask).float()
-            means.append(rows @ own[: mask.shape[1]] / rows.sum(1, keepdim=True).clamp_min(1))
+            means.append(rows @ pieces[: mask.shape[1]] / rows.sum(1, keepdim=True).clamp_min(1))
         return torch.cat(means)
 
     def fit(
@@ -79,10 +79,9 @@ class AdaptedModel(nn.Module, Generic[E]):
         data: Callable[[Generator], Sequence[E]],
         metric: Callable[[], Figures],
     ) -> int:
-        """Train on each epoch's ``data`` to the best of ``metric``; return the number of epochs.
+        """Train on each epoch's ``data``, keep the best by ``metric``; return the number of epochs.
 
-        The weights are averaged with those of ``start`` (Wortsman et al. 2022): what was learned there
-        is not forgotten.
+        The weights are averaged with those of ``start`` (Wortsman et al. 2022), against forgetting.
         """
         arrays, start = self.arrays(), dict[str, Tensor]()
         if settings.start:
@@ -101,7 +100,7 @@ class AdaptedModel(nn.Module, Generic[E]):
         return epochs
 
     def arrays(self) -> dict[str, Tensor]:
-        """Return the weights under the names that ``SentenceModel.adapted`` reads, and the head's."""
+        """Return the checkpoint's weights by the names that ``SentenceModel.adapted`` reads."""
         arrays = {}
         for key in self.up:
             name = key.replace("/", ".")
@@ -109,7 +108,7 @@ class AdaptedModel(nn.Module, Generic[E]):
         return {**arrays, "head/weight": self.head.weight, "head/bias": self.head.bias}
 
 
-#: Two texts, whether the second stands to the first as is asked, and how much the pair counts.
+#: Two texts, the label (1 where the relation that is learned holds between them), and the weight.
 TaughtPair = tuple[str, str, float, float]
 
 
@@ -122,7 +121,7 @@ class PairModel(AdaptedModel[TaughtPair]):
     def forward(self, texts: Sequence[tuple[str, str]]) -> Tensor:
         """Return a logit for each pair."""
         pieces = [self.tokenizer.encode(*pair) for pair in texts]
-        masks = [np.equal.outer([0, 1], one.type_ids) for one in pieces]
+        masks = [np.equal.outer([0, 1], pair.type_ids) for pair in pieces]
         first, second = self.means(pieces, masks).view(-1, 2, WIDTH).unbind(1)
         rows = torch.cat([first, second, 20 * first * second, (first - second).abs()], 1)
         logits: Tensor = self.head(rows).squeeze(1)
@@ -142,8 +141,8 @@ class PairModel(AdaptedModel[TaughtPair]):
         """Return the logit of each pair."""
         order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))
         logits = np.zeros(len(texts))
-        for places in in_parts(order):
-            logits[places] = self([texts[i] for i in places]).numpy()
+        for batch in in_batches(order):
+            logits[batch] = self([texts[i] for i in batch]).numpy()
         return logits
 
 

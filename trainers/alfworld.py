@@ -1,7 +1,7 @@
 """The ALFWorld course: games of ``train``, some of its rooms held out, and a teacher.
 
-The teacher is the searching expert that knows where things are: it returns all commands that are
-equally good.
+The teacher is the searching expert, which is told where things are; commands as good as its own count
+as good, too.
 """
 
 import random
@@ -31,24 +31,30 @@ def good_commands(walk: Walk) -> Sequence[str]:
     carries = kind_of(knowledge.hand) == goal.thing
     target_kind = goal.target if goal.is_light and carries else goal.thing
     done = delivered(goal, knowledge)
-    there = {
+    target_places = {
         place
         for place, things in world.contents(walk.session).items()
         if place not in knowledge.seen
         and any(kind_of(t) == target_kind and t not in done for t in things)
     }
-    action, _ = decide(goal, knowledge, dict.fromkeys(there, 1.0))
-    if not action:
+    best, _ = decide(goal, knowledge, dict.fromkeys(target_places, 1.0))
+    if not best:
         return ()
-    own = command_of(action)
-    if own.verb == "go" and own.place in there:
-        return [a for a in page.actions if a.startswith("go ") and command_of(a).place in there]
-    return [a for a in page.actions if _is_like(a, action, goal, knowledge, done)]
+    if _goes_to(best, target_places):
+        return [action for action in page.actions if _goes_to(action, target_places)]
+    return [a for a in page.actions if _is_equivalent(a, best, goal, knowledge, done)]
 
 
-def _is_like(action: str, best: str, goal: Goal, knowledge: Knowledge, done: set[str]) -> bool:
-    """Say whether a command does the same with a thing and place of the same kinds, as little tried."""
-    one, other = command_of(action), command_of(best)
+def _goes_to(action: str, places: set[str]) -> bool:
+    command = command_of(action)
+    return command.verb == "go" and command.place in places
+
+
+def _is_equivalent(
+    action: str, best: str, goal: Goal, knowledge: Knowledge, done: set[str]
+) -> bool:
+    """Say whether a command is ``best`` with another thing and place of the same kinds and facts."""
+    command, best_command = command_of(action), command_of(best)
 
     def facts(name: str) -> tuple[bool, ...]:
         things = knowledge.seen.get(name, ())
@@ -64,11 +70,11 @@ def _is_like(action: str, best: str, goal: Goal, knowledge: Knowledge, done: set
         return True
     tried = knowledge.tried
     return (
-        one.verb == other.verb
-        and kind_of(one.thing) == kind_of(other.thing)
-        and kind_of(one.place) == kind_of(other.place)
-        and one.thing not in done
-        and facts(one.place) == facts(other.place)
+        command.verb == best_command.verb
+        and kind_of(command.thing) == kind_of(best_command.thing)
+        and kind_of(command.place) == kind_of(best_command.place)
+        and command.thing not in done
+        and facts(command.place) == facts(best_command.place)
         and tried.get(action, 0) == tried.get(best, 0)
     )
 

@@ -34,13 +34,12 @@ def read_episodes(
     for source in paths:
         path = Path(source).expanduser()
         if not path.exists():
-            raise UserError(
-                f"no traces at '{source}': give a trace database, a JSONL file or a folder"
-            )
+            fix = "give a trace database, a JSONL file or a folder"
+            raise UserError(f"no traces at '{source}': {fix}")
         files = sorted(p for p in path.rglob("*.json*") if p.is_file()) if path.is_dir() else [path]
-        for file, (place, record) in ((one, row) for one in files for row in _records(one)):
+        for name, (place, record) in ((f.stem, row) for f in files for row in _records(f)):
             try:
-                episode = _exported(record, file.stem)
+                episode = _exported(record, name)
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
                 problems.append(f"{place}: {' '.join(reason.split())}")
@@ -65,7 +64,7 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _exported(record: Any, source: str) -> Episode:
-    """Read an episode of the trace store's export, or its line."""
+    """Return the episode of a record of the trace store's export, or of its JSON line."""
     record = parse_json(record) if isinstance(record, str) else record
     if not isinstance(record, Mapping) or "events" not in record:
         raise ValueError("no exported episode: there are no events")
@@ -82,7 +81,7 @@ def _exported(record: Any, source: str) -> Episode:
 
 
 class Built(NamedTuple):
-    """What a build did: new rows, episodes read now and before, problems one a line."""
+    """A build's new rows, episodes read now, episodes read before, and problems, a line each."""
 
     rows: int
     read: int
@@ -104,9 +103,9 @@ def build_bank(
     """
     embedder, adapter = resources.embedder, resources.profile.experience
     bank = Bank(folder, kind, make_of(embedder), create=True)
-    unnamed = [one.id for one in episodes if kind == "trace" and not one.question]
-    named = [one for one in episodes if one.id not in unnamed]
-    todo = [one for one in named if not bank.is_read(one.id)]
+    unnamed = [episode.id for episode in episodes if kind == "trace" and not episode.question]
+    named = [episode for episode in episodes if episode.id not in unnamed]
+    todo = [episode for episode in named if not bank.is_read(episode.id)]
     rows = 0
     with closing(bank):
         for episode in Progress(todo, "build", unit="episode"):

@@ -1,15 +1,14 @@
-"""Imitation on the policy's own episodes (DAgger, Ross et al. 2011): it plays, a teacher answers.
+"""Train ``policy`` by DAgger: roll out, label each step with a teacher's actions, fit.
 
-A teacher says at every step which commands are as good as any, and it may know what the policy cannot
-see: learning where it goes, the policy learns where things are likely. One good command is enough: the
-loss is that none of them is chosen. Each epoch plays new episodes, some with the teacher's help now
-and then, and learns from them and the last few epochs' (a run that was stopped goes on without those).
+Ross et al. 2011; the teacher may know what the policy cannot see, so the policy learns where things
+are likely. The loss is -log P(any action of the teacher's). Each epoch rolls out new episodes, in some
+of which the teacher acts now and then, and fits to those of the last ``keep`` epochs (a run that is
+resumed starts without the earlier ones).
 """
 
 import random
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,40 +29,36 @@ from stategate.trainers.episodes import Walk, parse_kind
 from stategate.trainers.settings import DaggerSettings, read_settings
 from stategate.trainers.trainer import Trainer, TrainingRun, shuffled
 
-_HELPED = 0.5  # of an epoch's episodes the teacher helps, at this share of their steps
+_HELP_RATE = 0.5  # share of an epoch's episodes in which the teacher acts, and of their steps
 
 
-def collate(seen: Sequence[Encoded]) -> tuple[Tensor, Tensor, Tensor]:
-    """Pad pages to the largest: rows (B, n, d), page (B, d), absent (B, n)."""
-    sizes = torch.tensor([len(one.actions) for one in seen])
-    rows = pad_sequence([torch.from_numpy(one.rows) for one in seen], batch_first=True)
-    page = torch.from_numpy(np.stack([one.page for one in seen]))
+def collate(pages: Sequence[Encoded]) -> tuple[Tensor, Tensor, Tensor]:
+    """Pad pages to the one of most actions: rows (B, n, d), page (B, d), absent (B, n)."""
+    sizes = torch.tensor([len(page.actions) for page in pages])
+    rows = pad_sequence([torch.from_numpy(page.rows) for page in pages], batch_first=True)
+    page = torch.from_numpy(np.stack([page.page for page in pages]))
     absent = torch.arange(rows.shape[1]) >= sizes.unsqueeze(1)
     return rows, page, absent
 
 
-class Decision(NamedTuple):
-    """What was seen, the place of what was chosen, and those that a teacher calls good.
+class LabelledStep(NamedTuple):
+    """An encoded page, the index of the policy's action, and the indices of the teacher's."""
 
-    Where it helped, it took a good one in place of what was chosen.
-    """
-
-    seen: Encoded
-    pick: int
+    encoded: Encoded
+    choice: int
     good: tuple[int, ...]
 
 
-@dataclass
-class Rollout:
-    """A played episode."""
+class Rollout(NamedTuple):
+    """A finished episode: return, length, and the steps that are labelled."""
 
     reward: float
-    steps: int
-    decisions: list[Decision]
+    length: int
+    labelled: list[LabelledStep]
 
 
 class Player:
-    """Plays the episodes of a world's course with a scorer, as ``settings`` say."""
+    """Rolls out episodes of a world's course with a scorer, as ``settings`` say."""
 
     def __init__(self, settings: DaggerSettings, encoder: Encoder, scorer: nn.Module) -> None:
         self.course = load_course(settings.course, settings.data, settings.seed)
@@ -74,142 +69,150 @@ class Player:
             load_config({"context": parse_kind(text)}).context for text in settings.builders
         ]
 
-    def play(
+    def collect_rollouts(self, rng: random.Random, generator: Generator) -> list[Rollout]:
+        """Roll out an epoch's training tasks: actions are sampled, and labelled by the teacher."""
+        tasks = _sample(self.course.training, self._settings.games, rng)
+        return self.roll_out(tasks, rng, generator)
+
+    def evaluate(self) -> list[Rollout]:
+        """Roll out the same held-out tasks each time, by the most probable action."""
+        rng = random.Random(self._settings.seed)
+        return self.roll_out(_sample(self.course.heldout, self._settings.exam, rng), rng)
+
+    def roll_out(
         self,
         tasks: Sequence[Mapping[str, Any]],
         rng: random.Random,
         generator: Generator | None = None,
-        helped: float = _HELPED,
+        help_rate: float = _HELP_RATE,
     ) -> list[Rollout]:
-        """Play ``tasks``, in the course's worlds in turn, through contexts that ``rng`` draws.
+        """Roll out ``tasks``, in the course's worlds in turn, through contexts that ``rng`` draws.
 
-        The most probable action is taken; with a ``generator`` one is drawn, and the teacher says at
-        each decision which are good: it helps in a share ``helped`` of the episodes.
+        With a ``generator`` actions are sampled and labelled; the teacher acts in a share
+        ``help_rate`` of the episodes, at that share of their steps. Without, the policy is greedy.
         """
-        modes, rollouts = sorted(self.course.worlds), []
+        worlds = [world for _, world in sorted(self.course.worlds.items())]
+        rollouts = []
         for i, task in enumerate(tasks):
-            context, is_helped = self._drawn(rng), rng.random() < helped
-            world = self.course.worlds[modes[i % len(modes)]]
+            context, is_helped = self._draw_context(rng), rng.random() < help_rate
+            world = worlds[i % len(worlds)]
             walk = Walk(self._resources, world, task, context, self._settings.memory)
-            rollouts.append(self._episode(walk, helped if is_helped else 0.0, generator))
+            rollouts.append(self._roll_out(walk, help_rate if is_helped else 0.0, generator))
         return rollouts
 
-    def _drawn(self, rng: random.Random) -> ContextParams:
-        """Return a builder of contexts, drawn by its weight, at a budget even on a log scale."""
-        weights, low, high = (
-            self._settings.builders.values(),
-            self._settings.low,
-            self._settings.high,
-        )
-        (context,) = rng.choices(self._contexts, [*weights])
+    def _draw_context(self, rng: random.Random) -> ContextParams:
+        """Return a context builder drawn by its weight, its budget log-uniform in [low, high]."""
+        low, high = self._settings.low, self._settings.high
+        (context,) = rng.choices(self._contexts, [*self._settings.builders.values()])
         budget = round(low * (high / low) ** rng.random())
         return context.model_copy(update={"budget": budget})
 
-    def _episode(self, walk: Walk, helped: float, generator: Generator | None) -> Rollout:
-        """Play an episode to its end; the teacher helps in a share ``helped`` of the steps."""
-        profile, decisions = self._resources.profile, list[Decision]()
+    def _roll_out(self, walk: Walk, help_rate: float, generator: Generator | None) -> Rollout:
+        """Play ``walk`` to its end; the teacher acts in a share ``help_rate`` of the steps."""
+        profile, labelled = self._resources.profile, list[LabelledStep]()
         while walk.goes_on(self._settings.max_steps):
-            seen = self._encoder.encode(walk.look(), walk.step, profile)
-            if not seen.actions:
+            encoded = self._encoder.encode(walk.look(), walk.step, profile)
+            if not encoded.actions:
                 walk.take(profile.view.actions.safe((), walk.instruction))
                 continue
-            pick = self._pick(seen, generator)
-            named = self.course.teacher(walk) if generator is not None else ()
-            good = tuple(i for i, action in enumerate(seen.actions) if action in named)
-            decisions.append(Decision(seen, pick, good))
-            if good and _chance(generator) < helped:
-                pick = good[int(_chance(generator) * len(good))]
-            walk.take(seen.actions[pick])
-        return Rollout(walk.page.reward, walk.step, decisions)
+            choice = self._choose(encoded, generator)
+            actions = self.course.teacher(walk) if generator is not None else ()
+            good = tuple(i for i, action in enumerate(encoded.actions) if action in actions)
+            labelled.append(LabelledStep(encoded, choice, good))
+            if good and _uniform(generator) < help_rate:
+                choice = good[int(_uniform(generator) * len(good))]
+            walk.take(encoded.actions[choice])
+        return Rollout(walk.page.reward, walk.step, labelled)
 
-    def _pick(self, seen: Encoded, generator: Generator | None) -> int:
-        """Return the place of a drawn candidate, or of the most probable one."""
+    def _choose(self, encoded: Encoded, generator: Generator | None) -> int:
+        """Return the index of a sampled action, or of the most probable one."""
         with torch.inference_mode():
-            logits: Tensor = self._scorer(*collate([seen]))[0]
+            logits: Tensor = self._scorer(*collate([encoded]))[0]
         if generator is None:
             return int(logits.argmax())
         return int(torch.multinomial(logits.softmax(-1), 1, generator=generator))
 
-    def practise(self, rng: random.Random, generator: Generator) -> list[Rollout]:
-        """Play an epoch's episodes; actions are drawn, and the teacher looks on."""
-        tasks = list(self.course.training)
-        return self.play(rng.sample(tasks, min(self._settings.games, len(tasks))), rng, generator)
 
-    def examine(self) -> list[Rollout]:
-        """Play the tasks held out, the same ones each time."""
-        rng, tasks = random.Random(self._settings.seed), self.course.exams
-        return self.play(rng.sample(tasks, min(self._settings.exam, len(tasks))), rng)
+def _sample(
+    tasks: Sequence[Mapping[str, Any]], count: int, rng: random.Random
+) -> list[Mapping[str, Any]]:
+    return rng.sample(tasks, min(count, len(tasks)))
 
 
-def _chance(generator: Generator | None) -> float:
+def _uniform(generator: Generator | None) -> float:
     return torch.rand((), generator=generator).item()
 
 
 def train(settings: DaggerSettings) -> dict[str, Any]:
-    """Train, report on tasks held out, write the checkpoint; return the summary."""
-    reading = shipped_encoder()
-    every = [settings, *(read_settings(DaggerSettings, *one) for one in settings.also.items())]
-    scorer, sizes = _scorer(settings, reading)
-    players = [Player(one, reading, scorer) for one in every]
+    """Train, report on held-out tasks, write the checkpoint; return the summary."""
+    encoder = shipped_encoder()
+    further = (read_settings(DaggerSettings, *item) for item in settings.also.items())
+    worlds = [settings, *further]
+    scorer, sizes = _initial_scorer(settings, encoder)
+    players = [Player(of_world, encoder, scorer) for of_world in worlds]
     hashes = [next(iter(player.course.worlds.values())).fingerprint for player in players]
     run = TrainingRun(settings, {"sha256": hashes})
-    recent: deque[list[Decision]] = deque(maxlen=settings.keep)
-    figures: dict[str, float] = {}  # of the episodes of an epoch
+    recent: deque[list[LabelledStep]] = deque(maxlen=settings.keep)
+    training_figures: dict[str, float] = {}
 
-    def batches(generator: Generator) -> Iterator[list[Decision]]:
-        own = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
+    def batches(generator: Generator) -> Iterator[list[LabelledStep]]:
+        rng = random.Random(int(torch.randint(1 << 30, (1,), generator=generator)))
         scorer.eval()
-        rollouts = [one for player in players for one in player.practise(own, generator)]
-        taught = [d for one in rollouts for d in one.decisions if d.good]
-        figures["train_success"] = mean([float(one.reward == 1) for one in rollouts])
-        figures["agreement"] = mean([float(d.pick in d.good) for d in taught])
-        recent.append(taught)
+        rollouts = [r for player in players for r in player.collect_rollouts(rng, generator)]
+        steps = [step for rollout in rollouts for step in rollout.labelled if step.good]
+        training_figures["train_success"] = mean([float(r.reward == 1) for r in rollouts])
+        training_figures["agreement"] = mean([float(s.choice in s.good) for s in steps])
+        recent.append(steps)
         scorer.train()
-        examples = [d for epoch in recent for d in epoch]
+        examples = [step for epoch in recent for step in epoch]
         for _ in range(settings.passes):
-            yield from shuffled(examples, settings.batch, generator, lambda d: len(d.seen.actions))
+            yield from shuffled(
+                examples, settings.batch, generator, lambda step: len(step.encoded.actions)
+            )
 
     def rows() -> list[dict[str, Any]]:
-        """Play every world's exam."""
+        """Return each world's summary row on its held-out tasks."""
         scorer.eval()
-        return [_row(f"policy, {player.name}", player.examine()) for player in players]
+        return [_row(f"policy, {player.name}", player.evaluate()) for player in players]
 
     def metric() -> dict[str, float]:
-        won = {f"heldout_{row['agent']}": row["success"] for row in rows()}
-        return {"heldout_success": mean([*won.values()]), **won, **figures}
+        success = {f"heldout_{row['agent']}": row["success"] for row in rows()}
+        return {"heldout_success": mean([*success.values()]), **success, **training_figures}
 
     trainer = Trainer(batches, scorer, partial(_loss, scorer), metric)
-    epochs = _fitted(trainer, scorer, settings)
+    epochs = _fit_averaged(trainer, scorer, settings)
     facts = {
-        "encoder": reading.version,
-        "features": {"row": list(reading.row_features), "page": list(reading.page_features)},
+        "encoder": encoder.version,
+        "features": {"row": list(encoder.row_features), "page": list(encoder.page_features)},
         "world": ", ".join(player.name for player in players),
         "epochs": epochs,
     }
     return run.finish("policy", sizes, scorer.state_dict(), rows(), facts, half=False)
 
 
-def _fitted(trainer: Trainer[list[Decision]], scorer: nn.Module, settings: DaggerSettings) -> int:
-    """Train, mix the last epoch's weights into ``scorer``'s (weight averaging); return the epochs.
+def _fit_averaged(
+    trainer: Trainer[list[LabelledStep]], scorer: nn.Module, settings: DaggerSettings
+) -> int:
+    """Train, average the best epoch's weights with the last one's; return the number of epochs.
 
-    The best epoch of a short exam is partly luck, and the last one has played most; their mean wins
-    more than either.
+    On few held-out tasks the best epoch is partly luck, and the last one has seen the most: their
+    mean wins more than either.
     """
     epochs = len(trainer.fit(settings)) - 1
-    mixed = {
+    averaged = {
         name: (1 - settings.last) * best + settings.last * trainer.last[name]
         for name, best in scorer.state_dict().items()
     }
-    scorer.load_state_dict(mixed)
+    scorer.load_state_dict(averaged)
     return epochs
 
 
-def _loss(scorer: nn.Module, batch: Sequence[Decision]) -> Tensor:
-    """Return the mean negative log-probability that one of the good candidates is chosen."""
-    rows, page, absent = collate([one.seen for one in batch])
+def _loss(scorer: nn.Module, batch: Sequence[LabelledStep]) -> Tensor:
+    """Return the mean of -log P(any good action)."""
+    rows, page, absent = collate([step.encoded for step in batch])
     is_good = torch.zeros_like(absent)
-    for line, one in enumerate(batch):
-        is_good[line, list(one.good)] = True
+    for i, step in enumerate(batch):
+        is_good[i, list(step.good)] = True
     logp = scorer(rows, page, absent).log_softmax(-1)
     loss: Tensor = -logp.masked_fill(~is_good, -1e9).logsumexp(-1).mean()
     return loss
@@ -218,27 +221,27 @@ def _loss(scorer: nn.Module, batch: Sequence[Decision]) -> Tensor:
 def _row(name: str, rollouts: Sequence[Rollout]) -> dict[str, Any]:
     """Return a summary row: success and steps with standard errors."""
     values = {
-        "success": [float(one.reward == 1) for one in rollouts],
-        "steps": [float(one.steps) for one in rollouts],
+        "success": [float(rollout.reward == 1) for rollout in rollouts],
+        "steps": [float(rollout.length) for rollout in rollouts],
     }
     return {"agent": name, "n": len(rollouts), **with_errors(values)}
 
 
-def _scorer(settings: DaggerSettings, reading: Encoder) -> tuple[nn.Module, dict[str, int]]:
-    """Return a scorer and its sizes, with the weights of ``settings.start`` if that is named."""
+def _initial_scorer(settings: DaggerSettings, encoder: Encoder) -> tuple[nn.Module, dict[str, int]]:
+    """Return the scorer to train, with the weights of ``settings.start`` if any, and its sizes."""
     torch.manual_seed(settings.seed)
     sizes = {
-        "d_row": len(reading.row_features),
-        "d_page": len(reading.page_features),
+        "d_row": len(encoder.row_features),
+        "d_page": len(encoder.page_features),
         "hidden": settings.hidden,
     }
     scorer = make_scorer(**sizes)
     if settings.start:
-        before, earlier, meta = load_scorer(settings.start)
-        if meta["architecture"] != sizes or earlier.row_features != reading.row_features:
+        start, start_encoder, meta = load_scorer(settings.start)
+        if meta["architecture"] != sizes or start_encoder.row_features != encoder.row_features:
             raise UserError(
                 f"'{settings.start}' has another width or other features: set hidden as it has, or "
                 "no start"
             )
-        scorer.load_state_dict(before.state_dict())
+        scorer.load_state_dict(start.state_dict())
     return scorer, sizes

@@ -1,4 +1,4 @@
-"""Episodes to learn from, as they are played: what to play, and step by step what an agent would read.
+"""Episodes to train on: a world's course of tasks, and a walk that plays one without the graph.
 
 A :class:`Walk` builds the same contexts as ``graph.agent`` does from the same config (tested).
 """
@@ -23,23 +23,22 @@ from stategate.nodes.write_memory.trace import events_of
 from stategate.stores.files import read_yaml
 from stategate.stores.traces import Event, Trajectory
 
-#: Says which commands are good where an episode stands; none where there is no good one.
+#: Returns the optimal commands where an episode stands, none where it knows none.
 Teacher = Callable[["Walk"], Sequence[str]]
 
 
 @dataclass(frozen=True)
 class Course:
-    """What to play in a world to learn from.
+    """A world's tasks, ``training`` and ``heldout``, with a teacher.
 
-    ``worlds`` are the same world in its modes, by name; ``exams`` are tasks held out; ``teacher`` says
-    which commands are good. Episodes are recorded of ``actors`` (KIND or KIND:FIELD=VALUE,…); tasks of
-    one ``group`` are never on both sides of a split.
+    ``worlds`` are the same world in its modes, by name. Episodes are recorded of ``actors`` (KIND or
+    KIND:FIELD=VALUE,…); tasks of one ``group`` are never on both sides of a split.
     """
 
     env: EnvParams
     worlds: Mapping[str, World]
     training: Sequence[Mapping[str, Any]]
-    exams: Sequence[Mapping[str, Any]]
+    heldout: Sequence[Mapping[str, Any]]
     teacher: Teacher
     actors: Sequence[str]
     group: Callable[[Mapping[str, Any]], str]
@@ -53,7 +52,7 @@ def parse_kind(text: str) -> dict[str, Any]:
 
 
 class Walk:
-    """One episode as it is played, from its reset on: look at the page, take an action, look again.
+    """One episode being played: ``look`` builds the actor's context, ``take`` steps the world.
 
     ``context`` builds what the actor reads; ``memory`` keeps earlier steps as the world's preset does.
     """

@@ -1,8 +1,7 @@
-"""Train ``need``: what later turns will need of earlier results, learned from recorded threads.
+"""Train ``need``: which parts of a thread's results later turns will need.
 
-Every part of every result is labelled by whether a later turn needs it. Fits on recorded threads and
-made-up tasks, and reports on tasks held out: the run directory gets ``held-out``, a checkpoint that saw
-no task of ``held-out.jsonl``.
+It fits to recorded threads and made-up tasks, and reports on held-out tasks: the run directory gets
+``held-out``, a checkpoint that saw no task of ``held-out.jsonl``.
 """
 
 import random
@@ -51,31 +50,30 @@ from stategate.trainers.trainer import (
 
 # Labels
 
-#: Numbers of places.
-Places = NDArray[np.int64]
-_MOST_PARTS = 20  # parts of one result that one decision learns from, beside those that are needed
-_CHOOSING = 8  # one task in so many chooses the epoch
-_MOST_DECISIONS = 8  # decisions of one thread that are learned from
+Indices = NDArray[np.int64]
+_MAX_NEGATIVES = 20  # parts of one result, sampled of those that no later turn needs
+_MAX_DECISIONS = 8  # of one thread, so that long threads do not outweigh others
+_VALIDATION_FOLDS = 8  # one task in so many chooses the epoch
 
 
 @dataclass(frozen=True)
 class LabelledThread:
-    """A thread's messages as hashed words, and a row a part and decision.
+    """A thread's messages as hashed words, and a row for each part of a result at each decision.
 
-    ``decision`` is how many messages were read before it; ``weight`` stands for parts left out.
+    ``decision`` counts the messages before it; ``weight`` makes up for parts that are not sampled.
     """
 
     words: tuple[tuple[int, ...], ...]
-    decision: Places
+    decision: Indices
     features: Vector
-    keys: Places
-    tools: Places
+    keys: Indices
+    tools: Indices
     label: Vector
     weight: Vector
 
 
 def labelled(task: str, messages: Sequence[BaseMessage], seed: int = 0) -> LabelledThread | None:
-    """Return the rows of one thread, None where no result is read before a turn.
+    """Label each part by whether a later turn needs it; None for a thread without such a turn.
 
     A part that shares a needed value with others gets its share of the label.
     """
@@ -84,7 +82,7 @@ def labelled(task: str, messages: Sequence[BaseMessage], seed: int = 0) -> Label
     turns = [turn for turn in calls_in(messages) if _results(messages[:turn])]
     matrices: list[Vector] = []
     rows: list[tuple[int, tuple[int, ...], tuple[int, ...], float, float]] = []
-    for turn in sorted(rng.sample(turns, min(len(turns), _MOST_DECISIONS))):
+    for turn in sorted(rng.sample(turns, min(len(turns), _MAX_DECISIONS))):
         facts = ThreadFacts.of(messages[:turn])
         labels: dict[PartKey, float] = {}
         for later, _, holders in needs:
@@ -94,7 +92,7 @@ def labelled(task: str, messages: Sequence[BaseMessage], seed: int = 0) -> Label
             parts = parts_of(bounded(text_of(messages[place])))
             positive = [k for k in range(len(parts)) if (place, k) in labels]
             others = sorted(set(range(len(parts))) - set(positive))
-            sampled = rng.sample(others, min(len(others), _MOST_PARTS))
+            sampled = rng.sample(others, min(len(others), _MAX_NEGATIVES))
             matrices.append(features(parts, facts, age)[[*positive, *sampled]])
             tool = hashes("t", [tool_of(messages[place], tools)], 6)
             share = len(others) / max(len(sampled), 1)
@@ -178,7 +176,7 @@ class NeedNetwork(nn.Module):
 
 @torch.no_grad()
 def scored(network: NeedNetwork, threads: Sequence[LabelledThread]) -> Vector:
-    """Return the rows (logit, label, weight) of threads."""
+    """Return rows (logit, label, weight), one for each row of ``threads``."""
     rows = []
     for thread in threads:
         logits = network(thread).numpy()
@@ -191,7 +189,7 @@ def scored(network: NeedNetwork, threads: Sequence[LabelledThread]) -> Vector:
 
 @dataclass(frozen=True)
 class Example:
-    """A labelled thread, of which set, and what it must not be parted from in a split."""
+    """A labelled thread of a data set ``source``; no split parts a ``group``."""
 
     source: str
     group: str
@@ -201,12 +199,12 @@ class Example:
 
 
 def fit(examples: Sequence[Example], settings: NeedSettings) -> NeedNetwork:
-    """Return the network fitted to examples, some tasks of which choose the best epoch.
+    """Return the network fitted to examples, the best epoch chosen on some of their tasks.
 
-    The loss is the weighted cross-entropy of a thread's rows; every set counts alike.
+    The loss is the weighted cross-entropy of a thread's rows; every source counts alike.
     """
     torch.manual_seed(settings.seed)
-    validation, others = _split(examples, _CHOOSING)
+    validation, others = _split(examples, _VALIDATION_FOLDS)
     training = others or validation
     sizes = Counter(example.source for example in examples)
     rows = np.concatenate([example.thread.features for example in training])
@@ -238,20 +236,20 @@ def fit(examples: Sequence[Example], settings: NeedSettings) -> NeedNetwork:
 def train(settings: NeedSettings) -> dict[str, Any]:
     """Train, report on tasks held out, write the checkpoint; return the summary."""
     folder, data = Path(settings.run), {"threads": [Path(path).name for path in settings.threads]}
-    places = {"run": str(folder / "fits" / "held-out"), "checkpoint": str(folder / "held-out")}
-    aside = settings.model_copy(update=places)
-    run, run_aside = TrainingRun(settings, data), TrainingRun(aside, data)
+    paths = {"run": str(folder / "fits" / "held-out"), "checkpoint": str(folder / "held-out")}
+    test_settings = settings.model_copy(update=paths)
+    run, test_run = TrainingRun(settings, data), TrainingRun(test_settings, data)
     examples = _examples(settings)
-    heldout, others = _split(examples, settings.folds)
-    network = fit(others, aside)
+    heldout, training = _split(examples, settings.folds)
+    network = fit(training, test_settings)
     sources = sorted({e.source for e in heldout})
     rows = {s: scored(network, [e.thread for e in heldout if e.source == s]) for s in sources}
     calibration = calibrated(np.concatenate([*rows.values()]))
     table = [
-        {"agent": f"{source}, other tasks", "n": len(own), "auc": area_under_curve(own)}
-        for source, own in rows.items()
+        {"agent": f"{source}, other tasks", "n": len(part), "auc": area_under_curve(part)}
+        for source, part in rows.items()
     ]
-    run_aside.finish(KIND, {}, network.arrays(calibration), table, {})
+    test_run.finish(KIND, {}, network.arrays(calibration), table, {})
     write_lines(
         folder / "held-out.jsonl",
         (
@@ -268,7 +266,7 @@ def train(settings: NeedSettings) -> dict[str, Any]:
 
 
 def _examples(settings: NeedSettings) -> list[Example]:
-    """Return the labelled threads of every file, and of the made-up tasks."""
+    """Return the labelled threads of the files and of the made-up tasks."""
     threads = [
         (Path(path).name.split(".")[0], task, name, messages)
         for path in settings.threads
@@ -287,12 +285,14 @@ def _examples(settings: NeedSettings) -> list[Example]:
 
 
 def _split(examples: Sequence[Example], count: int) -> tuple[list[Example], list[Example]]:
-    """Return one of ``count`` parts, and the others; tasks of a group hang together."""
-    groups: dict[str, dict[str, int]] = {}
-    for e in examples:
-        own = groups.setdefault(e.source, {})
-        own.setdefault(e.group, len(own) % count)
-    parts: tuple[list[Example], list[Example]] = ([], [])
-    for e in examples:
-        parts[groups[e.source][e.group] > 0].append(e)
-    return parts
+    """Return (one of ``count`` folds, the others); folds take each source's groups in turn."""
+    groups = dict.fromkeys((e.source, e.group) for e in examples)
+    first = {
+        group
+        for source in {e.source for e in examples}
+        for group in [group for group in groups if group[0] == source][::count]
+    }
+    return (
+        [e for e in examples if (e.source, e.group) in first],
+        [e for e in examples if (e.source, e.group) not in first],
+    )

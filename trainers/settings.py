@@ -15,12 +15,12 @@ from stategate.nodes.registry import first_problem
 from stategate.nodes.write_memory.short_term import ShortTerm
 from stategate.stores.errors import UserError, describe_error, user_error_context
 from stategate.stores.files import read_yaml
-from stategate.stores.settings import Settings as Told
+from stategate.stores.settings import Settings as BaseSettings
 from stategate.stores.settings import option
 
 RECIPES = Path(__file__).with_name("recipes.yaml")
 _IS_DATA: JsonDict = {"is_data": True}
-#: Turns what a reader of people's data raises into one line.
+#: Decorates readers of people's data: what they raise becomes one line.
 reads_data = user_error_context("people's data are not as expected", "see docs/training.md")
 
 
@@ -29,8 +29,8 @@ def data_field(about: str) -> Any:
     return Field(description=about, json_schema_extra=_IS_DATA)
 
 
-class Settings(Told):
-    """What every trainer is told; its docstring is the command's help."""
+class Settings(BaseSettings):
+    """Settings of every trainer; a subclass's docstring is the command's help."""
 
     run: str = Field(description="run directory: history, state to resume from")
     checkpoint: str = Field(description="where the result goes, without suffix")
@@ -43,11 +43,11 @@ class Settings(Told):
     def require_data(self) -> None:
         """Raise ``UserError`` for the first of people's data that is missing."""
         for name, field in type(self).model_fields.items():
-            place = str(getattr(self, name))
-            is_here = place in ("sample", "official") or Path(place).exists()
-            if field.json_schema_extra == _IS_DATA and not is_here:
+            path = str(getattr(self, name))
+            exists = path in ("sample", "official") or Path(path).exists()
+            if field.json_schema_extra == _IS_DATA and not exists:
                 raise UserError(
-                    f"'{place}' is missing ({name}: {field.description}): name yours with "
+                    f"'{path}' is missing ({name}: {field.description}): name yours with "
                     f"--set {name}=PATH; docs/training.md says where to get such data"
                 )
 
@@ -191,7 +191,7 @@ class UpdateSettings(AdapterSettings):
     """Whether a later statement ends an earlier one, for memories."""
 
 
-class TrajectorySettings(Told):
+class TrajectorySettings(BaseSettings):
     """Who plays which tasks, and how many."""
 
     out: Path = option(..., "Where the JSON lines go.", metavar="FOLDER")
@@ -249,6 +249,6 @@ def _values(name: str | Path) -> dict[str, Any]:
     recipes = read_yaml(RECIPES.read_text("utf-8"))
     if Path(name).is_file() or name not in recipes:
         return dict(read_yaml(Path(name).read_text("utf-8")) or {})
-    own = dict(recipes[name])
-    base = own.pop("like", None)
-    return {**(recipes[base] if base else {}), **own}
+    recipe = dict(recipes[name])
+    base = recipe.pop("like", None)
+    return {**(recipes[base] if base else {}), **recipe}

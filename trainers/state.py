@@ -1,7 +1,6 @@
-"""Train the recurrent state: a GRU over an episode that foresees the class of the next action.
+"""Train ``state``: a GRU over an episode's events that predicts the class of the next action.
 
-Episodes become the inputs that a state model reads, and the choices made on the way. Reports the share
-of held-out choices that are foreseen, beside that of the commonest class.
+Reports the accuracy on held-out episodes, beside that of the majority class.
 """
 
 import random
@@ -26,20 +25,20 @@ from stategate.stores.errors import UserError
 from stategate.stores.runs import with_errors
 from stategate.stores.traces import Event, Trajectory, read_trajectories
 from stategate.trainers.settings import RecordedSettings, StateSettings
-from stategate.trainers.trainer import Trainer, TrainingRun, file_hashes, in_parts, shuffled
+from stategate.trainers.trainer import Trainer, TrainingRun, file_hashes, in_batches, shuffled
 
 
 class Choice(NamedTuple):
-    """An action of ``label``'s class on a page, before which ``before`` events came.
+    """An action on a page, its class ``label``, and the number of events before the page.
 
-    ``place`` is the input after which it was made: the state has then seen the page itself, as at
-    inference.
+    ``last_input`` is the index of the last input before it: the state has then read the page itself,
+    as at inference.
     """
 
-    place: int
+    last_input: int
     label: str
     page: Observation
-    before: int
+    events_before: int
     action: str
 
 
@@ -48,8 +47,8 @@ Vectors = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Sequenced:
-    """One episode: inputs (texts, types), and the choices made."""
+class EncodedEpisode:
+    """One episode as the state model reads it (texts, types), and its choices, which it predicts."""
 
     trajectory: Trajectory
     texts: tuple[str, ...]
@@ -58,9 +57,9 @@ class Sequenced:
 
 
 def embedded(texts: Iterable[str], embedder: Embedder) -> Vectors:
-    """Return the embedding of each text, which is made once."""
-    every = [*dict.fromkeys(texts)]
-    return dict(zip(every, torch.from_numpy(embedder.embed(every)), strict=True))
+    """Return the embedding of each text; equal texts are embedded once."""
+    distinct = [*dict.fromkeys(texts)]
+    return dict(zip(distinct, torch.from_numpy(embedder.embed(distinct)), strict=True))
 
 
 def stacked(texts: Sequence[str], vectors: Vectors) -> Tensor:
@@ -68,11 +67,11 @@ def stacked(texts: Sequence[str], vectors: Vectors) -> Tensor:
     return torch.stack([vectors[text] for text in texts])
 
 
-def read_sequences(settings: RecordedSettings) -> tuple[View, Embedder, list[list[Sequenced]]]:
-    """Read the episodes to fit, to choose by and to report on (perhaps none).
+def read_sequences(settings: RecordedSettings) -> tuple[View, Embedder, list[list[EncodedEpisode]]]:
+    """Return the world's view, the embedder, and the training, validation and held-out episodes.
 
-    Returns their world's view, the embedder and the sides. Raises ``UserError`` where there are too few
-    groups, or unless all name one world.
+    There may be no held-out ones. Raises ``UserError`` for too few groups, or unless all episodes
+    name one world.
     """
     recorded = read_trajectories(settings.data)
     fitted, validation = split_by_group(recorded, settings.validation, settings.seed)
@@ -85,9 +84,9 @@ def read_sequences(settings: RecordedSettings) -> tuple[View, Embedder, list[lis
     config = load_config({"env": worlds[0], "embedder": settings.embedder})
     view, sides = config.env.view(), (fitted, validation, heldout)
     embedder = Resources(*config.models).embedder
-    sequences = [[sequence(t, view) for t in side] for side in sides]
-    # An episode that shows nothing teaches nothing.
-    return view, embedder, [[one for one in side if one.texts] for side in sequences]
+    encoded = [[encode_episode(trajectory, view) for trajectory in side] for side in sides]
+    # An episode without inputs has nothing to predict from.
+    return view, embedder, [[episode for episode in side if episode.texts] for side in encoded]
 
 
 def split_by_group(
@@ -105,16 +104,16 @@ def split_by_group(
 
 
 def group_of(trajectory: Trajectory) -> str:
-    """Return what an episode hangs together with: the group that its agent names, else itself."""
+    """Return the episode's group, which no split parts: the one its agent names, else its own id."""
     return str(trajectory.agent.get("group") or trajectory.episode_id)
 
 
-def sequence(trajectory: Trajectory, view: View) -> Sequenced:
-    """Read one trajectory; only choices on a page that is shown count."""
+def encode_episode(trajectory: Trajectory, view: View) -> EncodedEpisode:
+    """Return one trajectory's inputs and choices; actions without a page before them are no choices."""
     texts: list[str] = []
     types: list[int] = []
     choices: list[Choice] = []
-    page, before = Observation("", ()), 0
+    page, events_before = Observation("", ()), 0
     affordances = iter(trajectory.actions)
     waiting: list[Event] = []
     for number, recorded in enumerate(trajectory.events):
@@ -122,27 +121,28 @@ def sequence(trajectory: Trajectory, view: View) -> Sequenced:
         if event.kind == "ACT":  # read as the agent reads it: together with the page it leads to
             if page.text:
                 label = view.actions.class_of(page.text, event.text)
-                choices.append(Choice(len(texts) - 1, label, page, before, event.text))
+                choices.append(Choice(len(texts) - 1, label, page, events_before, event.text))
             waiting.append(event)
             continue
-        for row in (row for one in (*waiting, event) for row in view.inputs(one)):
+        for row in (row for e in (*waiting, event) for row in view.inputs(e)):
             texts.append(row.text)
             types.append(type_of(row))
         waiting.clear()
         if event.kind == "OBS":
-            page, before = Observation(event.text, next(affordances, ())), number
-    return Sequenced(trajectory, tuple(texts), tuple(types), tuple(choices))
+            page = Observation(event.text, next(affordances, ()))
+            events_before = number
+    return EncodedEpisode(trajectory, tuple(texts), tuple(types), tuple(choices))
 
 
 def readouts(
-    model: StateModel, episodes: Sequence[Sequenced], vectors: Vectors, dropped: float = 0.0
+    model: StateModel, episodes: Sequence[EncodedEpisode], vectors: Vectors, dropped: float = 0.0
 ) -> Tensor:
-    """Return the readout (choices, d_state) at each choice; ``dropped`` is of inputs in training."""
+    """Return the state (choices, d_state) before each choice; ``dropped`` is the inputs' dropout."""
     texts = pad_sequence([stacked(e.texts, vectors) for e in episodes], batch_first=True)
     types = pad_sequence([torch.tensor(e.types) for e in episodes], batch_first=True)
     states = model(dropout(texts, dropped), types)
     rows = [i for i, e in enumerate(episodes) for _ in e.choices]
-    chosen: Tensor = states[rows, [c.place for e in episodes for c in e.choices]]
+    chosen: Tensor = states[rows, [c.last_input for e in episodes for c in e.choices]]
     return chosen
 
 
@@ -150,41 +150,41 @@ def train(settings: StateSettings) -> dict[str, Any]:
     """Train, report, and write the checkpoint; return the summary."""
     view, embedder, (fitted, validation, heldout) = read_sequences(settings)
     run = TrainingRun(settings, file_hashes(settings.data, settings.heldout))
-    every, reported = (*fitted, *validation, *heldout), heldout or validation
-    vectors = embedded((text for e in every for text in e.texts), embedder)
-    seen = {c.label for e in every for c in e.choices}
-    classes = tuple(view.actions.classes) or tuple(sorted(seen))
+    episodes, reported = (*fitted, *validation, *heldout), heldout or validation
+    vectors = embedded((text for e in episodes for text in e.texts), embedder)
+    labels = {c.label for e in episodes for c in e.choices}
+    classes = tuple(view.actions.classes) or tuple(sorted(labels))
     sizes = {"classes": len(classes), "d_text": embedder.dimension}
     sizes |= {"d_event": settings.d_event, "d_state": settings.d_state}
     model = StateModel(**sizes)
 
-    def labels_of(episodes: Sequence[Sequenced]) -> Tensor:
-        """Return the class (its place in ``classes``) of each choice."""
+    def labels_of(episodes: Sequence[EncodedEpisode]) -> Tensor:
+        """Return the class of each choice, an index into ``classes``."""
         return torch.tensor([classes.index(c.label) for e in episodes for c in e.choices])
 
-    def data(generator: Generator) -> Iterator[list[Sequenced]]:
+    def data(generator: Generator) -> Iterator[list[EncodedEpisode]]:
         return shuffled(fitted, settings.batch, generator, lambda e: len(e.texts))
 
-    def loss(batch: Sequence[Sequenced]) -> Tensor:
+    def loss(batch: Sequence[EncodedEpisode]) -> Tensor:
         states = readouts(model, batch, vectors, settings.drop_inputs)
         return cross_entropy(model.classify(states), labels_of(batch))
 
     @torch.no_grad()
-    def hits(episodes: Sequence[Sequenced]) -> NDArray[np.float64]:
-        """Return 1 for each choice that the model foresees, else 0."""
-        logits = [model.classify(readouts(model, part, vectors)) for part in in_parts(episodes)]
+    def hits(episodes: Sequence[EncodedEpisode]) -> NDArray[np.float64]:
+        """Return 1 for each choice whose class is predicted right, else 0."""
+        logits = [model.classify(readouts(model, batch, vectors)) for batch in in_batches(episodes)]
         return (torch.cat(logits).argmax(-1) == labels_of(episodes)).double().numpy()
 
     def metric() -> dict[str, float]:
         return {"accuracy": float(hits(validation).mean())}
 
     history = Trainer(data, model, loss, metric).fit(settings)
-    commonest = labels_of([*fitted, *validation]).bincount().argmax()
-    of_commonest = (labels_of(reported) == commonest).double().numpy()
+    majority = labels_of([*fitted, *validation]).bincount().argmax()
+    majority_hits = (labels_of(reported) == majority).double().numpy()
     groups = [group_of(episode.trajectory) for episode in reported for _ in episode.choices]
     rows = [
         group_means("gru", {"accuracy": hits(reported)}, groups),
-        group_means("majority class", {"accuracy": of_commonest}, groups),
+        group_means("majority class", {"accuracy": majority_hits}, groups),
     ]
     facts = {
         "embedder": embedder.name,
@@ -198,8 +198,9 @@ def train(settings: StateSettings) -> dict[str, Any]:
 def group_means(
     agent: str, metrics: Mapping[str, NDArray[np.float64]], groups: Sequence[str]
 ) -> dict[str, Any]:
-    """Return a summary row: the means over ``groups`` of their choices' means, with standard errors."""
-    places = np.unique(groups, return_inverse=True)[1]
-    means = {m: np.bincount(places, values) / np.bincount(places) for m, values in metrics.items()}
-    errors = with_errors({metric: own.tolist() for metric, own in means.items()})
-    return {"agent": agent, "n": len(groups), "groups": int(places.max()) + 1, **errors}
+    """Return a summary row: the mean of the groups' means, with standard errors."""
+    numbers = np.unique(groups, return_inverse=True)[1]
+    sizes = np.bincount(numbers)
+    means = {name: np.bincount(numbers, values) / sizes for name, values in metrics.items()}
+    errors = with_errors({name: values.tolist() for name, values in means.items()})
+    return {"agent": agent, "n": len(groups), "groups": len(sizes), **errors}

@@ -1,4 +1,4 @@
-"""Made-up tool tasks as threads: seven services, long tables and JSON, needs that come late.
+"""Synthetic tool tasks as threads: seven services, long tables and JSON, values needed late.
 
 A person names what records look like; the agent lists records, opens those that fit, and later acts
 with values of what it opened. Services differ in tools, key names and kinds of ids, so that one can be
@@ -113,10 +113,10 @@ def _act(
     detail: Record,
     rng: random.Random,
 ) -> None:
-    """Add a wish, and the calls that carry it out with values of a record and one of its children."""
+    """Add a request, and the calls that act on a record and one of its children."""
     child = rng.choice(cast(list[Record], detail["children"]))
-    wish = f"For {record[service.owner]}: take the {child['kind']} {service.child}, and tell them."
-    messages.append(HumanMessage(wish))
+    who, what = record[service.owner], f"{child['kind']} {service.child}"
+    messages.append(HumanMessage(f"For {who}: take the {what}, and tell them."))
     values = {key: record[key] for key in (service.record_id, service.date)}
     values |= {key: child[key] for key in (service.child_id, service.amount)}
     chosen = {key: values[key] for key in rng.sample(list(values), rng.randint(2, 4))}

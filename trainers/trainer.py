@@ -2,8 +2,7 @@
 
 The run directory holds ``last.safetensors`` (the last and the best weights, optimiser and history in
 one file, so that a kill leaves an epoch done or not done) and ``history.json`` (a row an epoch). Each
-epoch draws from its own seed, so a run that was stopped and resumed ends in the same weights as one
-that was not.
+epoch has a random seed of its own, so a resumed run ends in the same weights as an uninterrupted one.
 """
 
 import json
@@ -31,42 +30,40 @@ from stategate.trainers.settings import Settings
 
 B = TypeVar("B")  # a batch
 E = TypeVar("E")  # an example
-#: One row of figures an epoch, by name.
+#: One row of figures an epoch, the first (epoch 0) from before any training.
 History = list[dict[str, Any]]
-#: Figures by name.
 Figures = Mapping[str, float]
-#: Weights by name.
 Weights = dict[str, Tensor]
-_AT_ONCE = 64
+_EVAL_BATCH = 64  # examples at once without gradients: enough to be fast, few enough for memory
 _LAST = "last.safetensors"
 
 
 def shuffled(
     examples: Sequence[E], size: int, generator: Generator, length: Callable[[E], int] | None = None
 ) -> Iterator[list[E]]:
-    """Yield ``examples`` once in random batches, each of examples of like ``length`` (less padding)."""
+    """Yield an epoch's batches: ``examples`` shuffled, those of like ``length`` batched (bucketing)."""
     order = torch.randperm(len(examples), generator=generator).tolist()
     batches: list[list[E]] = []
     for start in range(0, len(order), 32 * size):
-        part = [examples[i] for i in order[start : start + 32 * size]]
+        bucket = [examples[i] for i in order[start : start + 32 * size]]
         if length is not None:
-            part.sort(key=length)
-        batches += [part[i : i + size] for i in range(0, len(part), size)]
-    for place in torch.randperm(len(batches), generator=generator).tolist():
-        yield batches[place]
+            bucket.sort(key=length)
+        batches += [bucket[i : i + size] for i in range(0, len(bucket), size)]
+    for i in torch.randperm(len(batches), generator=generator).tolist():
+        yield batches[i]
 
 
-def in_parts(items: Sequence[Any]) -> Iterator[Any]:
-    """Yield ``items`` in order, some at a time: as many as are tested together."""
-    return (items[i : i + _AT_ONCE] for i in range(0, len(items), _AT_ONCE))
+def in_batches(items: Sequence[Any]) -> Iterator[Any]:
+    """Yield ``items`` in order, in batches for evaluation."""
+    return (items[i : i + _EVAL_BATCH] for i in range(0, len(items), _EVAL_BATCH))
 
 
 class Trainer(Generic[B]):
-    """Fits a model to the best of a validation metric, with early stopping, and loads that in.
+    """Fits a model by AdamW with early stopping; afterwards the model has the best epoch's weights.
 
     ``data(generator)`` yields an epoch's batches; ``loss`` of one is a scalar to minimise; ``metric``
-    returns validation figures; the first (higher is better) decides what is kept. Gradients are
-    clipped to the norm ``clip``; the learning rate falls to 0 by a cosine.
+    returns validation figures, the first of which (higher is better) decides which epoch is best.
+    Gradients are clipped to the norm ``clip``; the learning rate falls to 0 by a cosine.
     """
 
     def __init__(
@@ -78,11 +75,11 @@ class Trainer(Generic[B]):
         clip: float | None = 1.0,
     ) -> None:
         self.data, self.model, self.loss, self.metric, self.clip = data, model, loss, metric, clip
-        #: The weights after the last epoch, once they are fitted: the model has the best epoch's.
+        #: The weights after the last epoch, set by :meth:`fit`.
         self.last: Weights = {}
 
     def fit(self, settings: Settings) -> History:
-        """Train; return one row of figures an epoch, the first (epoch 0) from before any training."""
+        """Train, or resume in the run directory ``settings.run``; return the history."""
         folder, model = Path(settings.run), self.model
         trained = [p for p in model.parameters() if p.requires_grad]
         optimizer = torch.optim.AdamW(trained, lr=settings.learning_rate, weight_decay=0.01)
@@ -90,19 +87,20 @@ class Trainer(Generic[B]):
         if not history:
             model.eval()
             history, best = [{"epoch": 0, **self.metric()}], _weights(model)
-        _keep(model, best, optimizer, folder, history)  # a kill may have kept it from that
-        name = next(key for key in history[0] if key != "epoch")
-        begun = history[-1]["epoch"]
-        with Progress(what="train", total=settings.epochs, initial=begun, unit="epoch") as bar:
-            while history[-1]["epoch"] < settings.epochs:
-                top = max(range(len(history)), key=lambda i: (history[i][name], i))
-                if len(history) - 1 - top >= settings.patience:
+        _save(model, best, optimizer, folder, history)  # a kill may have lost history.json
+        metric = next(key for key in history[0] if key != "epoch")
+        epoch = len(history) - 1
+        with Progress(what="train", total=settings.epochs, initial=epoch, unit="epoch") as bar:
+            while epoch < settings.epochs:
+                best_epoch = max(range(len(history)), key=lambda i: (history[i][metric], i))
+                if epoch - best_epoch >= settings.patience:
                     break
-                history.append(self._epoch(history[-1]["epoch"] + 1, optimizer, settings))
-                if history[-1][name] >= history[top][name]:
+                epoch += 1
+                history.append(self._epoch(epoch, optimizer, settings))
+                if history[epoch][metric] >= history[best_epoch][metric]:
                     best = _weights(model)
-                _keep(model, best, optimizer, folder, history)
-                bar.set_postfix({name: f"{history[-1][name]:.4f}"})
+                _save(model, best, optimizer, folder, history)
+                bar.set_postfix({metric: f"{history[epoch][metric]:.4f}"})
                 bar.update()
         self.last = _weights(model)
         model.load_state_dict(best)
@@ -110,9 +108,11 @@ class Trainer(Generic[B]):
         return history
 
     def _epoch(self, epoch: int, optimizer: Optimizer, settings: Settings) -> dict[str, Any]:
-        """Train one epoch; return its row."""
+        """Train one epoch; return its row of the history."""
         decay = 0.5 * (1 + math.cos(math.pi * (epoch - 1) / settings.epochs))
-        for group in optimizer.param_groups:  # from the epoch alone, so that it resumes
+        for (
+            group
+        ) in optimizer.param_groups:  # of the epoch alone, so that a resumed run has the same
             group["lr"] = settings.learning_rate * decay
         torch.manual_seed(settings.seed * 100_003 + epoch)
         generator = Generator().manual_seed(settings.seed * 100_003 + epoch)
@@ -134,35 +134,42 @@ def _weights(model: nn.Module) -> Weights:
     return {name: t.detach().contiguous().clone() for name, t in model.state_dict().items()}
 
 
-def _keep(
+def _save(
     model: nn.Module, best: Weights, optimizer: Optimizer, folder: Path, history: History
 ) -> None:
-    parts = {"model": _weights(model), "best": best}
-    parts |= {str(i): own for i, own in optimizer.state_dict()["state"].items()}
-    tensors = {f"{part}/{name}": t for part, own in parts.items() for name, t in own.items()}
+    """Write all that :func:`_resume` needs, a tensor as "model/NAME", "best/NAME" or "NUMBER/NAME".
+
+    The number is a parameter's, as the optimiser's state numbers them ("0/exp_avg").
+    """
+    moments: dict[int, Weights] = optimizer.state_dict()["state"]
+    groups = {"model": _weights(model), "best": best, **{str(i): m for i, m in moments.items()}}
+    tensors = {f"{group}/{name}": t for group in groups for name, t in groups[group].items()}
     write_bytes(folder / _LAST, save(tensors, {"history": json.dumps(history)}))
     write_json(folder / "history.json", history, indent=1)
 
 
 def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> tuple[History, Weights]:
-    """Load what a stopped run left, if its weights fit; return its history ([] if none) and best."""
+    """Load a stopped run into ``model`` and ``optimizer``; return its history and best weights.
+
+    Returns ``([], {})`` where no run was stopped. Raises ``UserError`` for another model's run.
+    """
     last = folder / _LAST
     if not last.exists():
         return [], {}
-    parts: dict[str, Weights] = {}
+    groups: dict[str, Weights] = {}
     try:
         with safe_open(last, "pt") as file:
             history: History = parse_json((file.metadata() or {})["history"])
             for key in file.keys():  # noqa: SIM118 - no mapping
-                part, _, name = key.partition("/")
-                parts.setdefault(part, {})[name] = file.get_tensor(key)
+                group, _, name = key.partition("/")
+                groups.setdefault(group, {})[name] = file.get_tensor(key)
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise UserError(
             f"'{last}' is damaged ({describe_error(error)}): "
             "remove the folder, the training begins anew"
         ) from None
-    weights, best = parts.pop("model", {}), parts.pop("best", {})
-    moments = {int(number): own for number, own in parts.items()}
+    weights, best = groups.pop("model", {}), groups.pop("best", {})
+    moments = {int(number): tensors for number, tensors in groups.items()}
     try:
         model.load_state_dict(weights)
         optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
@@ -174,14 +181,15 @@ def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> tuple[Histo
 
 
 def file_hashes(*files: str | Path) -> dict[str, str]:
-    """Return the hash of each file that is named, by its path."""
+    """Return the SHA-256 of each file that is named ("" is none), by its path."""
     return {public_path(str(file)): sha256(Path(file)) for file in files if str(file)}
 
 
 class TrainingRun(RunDirectory):
-    """A trainer's run directory: it begins with torch seeded, and ends with a checkpoint and a summary.
+    """A trainer's run directory, which ends with a checkpoint and a summary; it seeds torch.
 
-    ``data`` says what is learned from, mostly by hashes. A run of other settings or data is refused.
+    ``data`` identifies what is learned from, mostly by hashes. A run of other settings or data is
+    refused.
     """
 
     def __init__(self, settings: Settings, data: Mapping[str, object]) -> None:
@@ -209,19 +217,19 @@ class TrainingRun(RunDirectory):
         return self.summarise(rows, [])
 
 
-# From logits to probabilities; rows are (logit, label, weight) ------------------------------
+# Logits: rows are (logit, label, weight) ----------------------------------------------------
 
 
 def calibrated(rows: Vector) -> tuple[float, float]:
-    """Return the scale and shift by which logits become probabilities (Platt 1999)."""
+    """Return the scale and the bias that calibrate logits (Platt 1999)."""
     logits, labels, weights = rows.T.astype(np.float64)
 
-    def loss(line: Vector) -> float:
-        scores = line[0] * logits + line[1]
+    def loss(parameters: Vector) -> float:
+        scores = parameters[0] * logits + parameters[1]
         return float(np.average(np.logaddexp(0, scores) - labels * scores, weights=weights))
 
-    scale, shift = minimize(loss, np.array([1.0, 0.0]), method="Nelder-Mead").x
-    return float(scale), float(shift)
+    scale, bias = minimize(loss, np.array([1.0, 0.0]), method="Nelder-Mead").x
+    return float(scale), float(bias)
 
 
 def area_under_curve(rows: Vector) -> float:

@@ -1,12 +1,15 @@
-"""Train the reader of utterances, an adapter on the sentence model, on made and on people's sentences.
+"""Train ``utterance``: an adapter on the sentence model that classifies what a sentence is for.
 
-Most are made of a grammar (``utterances.yaml``). In people's messages (``people``) a sentence with a
-question mark is a question, any other a statement; two scenarios of them are held out. People's
-``questions`` are added, half of them without the mark, what other writers wrote
-(``utterances_written.tsv``), each sentence several times beside the many made ones, and what people
-tell in short stories (``updates_told.jsonl``): statements that share words with all other purposes.
-``utterances_held_out.tsv`` is another writer's; half of its sentences are near the border of another
-purpose. Nothing is chosen by what is held out.
+| sentences | from | labels |
+|---|---|---|
+| generated | a grammar, ``utterances.yaml`` | all purposes |
+| people's messages | ``people``; two scenarios are held out | question by its mark, else statement |
+| people's questions | ``questions``, half of them without the mark | question |
+| other writers' | ``utterances_written.tsv``, each several times | all purposes |
+| short stories | ``updates_told.jsonl`` | statement |
+| held out | ``utterances_held_out.tsv``, another writer's, half of them near a border | all purposes |
+
+The best epoch is chosen on generated and people's sentences, never on held-out ones.
 """
 
 import gzip
@@ -29,22 +32,22 @@ from stategate.stores.runs import read_rows
 from stategate.trainers.adapter import WIDTH, AdaptedModel
 from stategate.trainers.instruction.recombined import english_words
 from stategate.trainers.settings import UtteranceSettings, reads_data
-from stategate.trainers.trainer import Figures, TrainingRun, file_hashes, in_parts
+from stategate.trainers.trainer import Figures, TrainingRun, file_hashes, in_batches
 
 _DATA = Path(__file__).parent / "data"
 GRAMMAR = _DATA / "utterances.yaml"
 WRITTEN, HELD_OUT = _DATA / "utterances_written.tsv", _DATA / "utterances_held_out.tsv"
 TOLD = _DATA / "updates_told.jsonl"
-_SHORT = 1001  # number of the first of the short stories, in which nothing is wished or asked back
+_FIRST_SHORT_STORY = 1001  # its number; short stories hold statements alone
 _PIECES = 64  # word pieces of a sentence that are read
-_WRITTEN_TIMES = 4  # that each sentence of another writer counts
+_WRITTEN_TIMES = 4  # copies of each other writer's sentence: generated ones are many more
 _CHOICE = re.compile(r"\[([^\]]*)\]")
 _SLOT = re.compile(r"\{(\w+)\}")
 _OPENINGS = ("By the way, ", "Hi, ", "Oh and ", "One more thing: ", "Also, ", "So, ", "Well, ")
 #: Slots that name things, and the share of them that any English word fills: no thing says a purpose.
 _NAMING, _ANY_WORD = ("thing", "who"), 0.3
-_FEW = 4  # words of a sentence that may be a greeting
-_CHOOSING = 6  # of the made sentences, one in so many decides which epoch is kept
+_MAX_GREETING = 4  # words of a sentence that may be a greeting
+_VALIDATION = 6  # of the sentences that are not other writers', one in so many validates
 
 
 #: A purpose, the topic of a wish ("" else), and a sentence.
@@ -70,19 +73,21 @@ class UtteranceModel(AdaptedModel[Example]):
     def loss(self, batch: Sequence[Example]) -> Tensor:
         """Return the cross-entropy of purposes, and of the topics of wishes."""
         purposes, topics = self(batch)
-        loss = cross_entropy(purposes, torch.tensor([PURPOSES.index(one[0]) for one in batch]))
-        wishes = [i for i, one in enumerate(batch) if one[1]]
+        loss = cross_entropy(
+            purposes, torch.tensor([PURPOSES.index(purpose) for purpose, _, _ in batch])
+        )
+        wishes = [i for i, (_, topic, _) in enumerate(batch) if topic]
         if not wishes:
             return loss
         gold = torch.tensor([TOPICS.index(batch[i][1]) for i in wishes])
         return loss + cross_entropy(topics[wishes], gold)
 
     @torch.no_grad()
-    def right(self, examples: Sequence[Example]) -> Figures:
-        """Return the shares of purposes, and of topics of wishes, that are right."""
+    def accuracy(self, examples: Sequence[Example]) -> Figures:
+        """Return the accuracy of purposes, and of topics of wishes."""
         is_right: list[bool] = []
         is_topic_right: list[bool] = []
-        for batch in in_parts(examples):
+        for batch in in_batches(examples):
             purposes, topics = (part.argmax(1).tolist() for part in self(batch))
             for (purpose, topic, _), p, t in zip(batch, purposes, topics, strict=True):
                 is_right.append(PURPOSES[p] == purpose)
@@ -92,33 +97,32 @@ class UtteranceModel(AdaptedModel[Example]):
 
 
 def train(settings: UtteranceSettings) -> dict[str, Any]:
-    """Train, test on another writer's sentences, write the checkpoint; return the summary."""
+    """Train, test on held-out sentences, write the checkpoint; return the summary."""
     files = (GRAMMAR, HELD_OUT, WRITTEN, TOLD, settings.people, settings.questions)
     run = TrainingRun(settings, file_hashes(*files))
     people = read_people(Path(settings.people))
-    every = made_sentences(settings.sentences, settings.seed)
-    every += [row for scenario, row in people if scenario not in settings.held_out]
-    every += read_questions(Path(settings.questions), settings.sentences // 2, settings.seed)
-    random.Random(settings.seed).shuffle(every)
-    chosen, fitted = every[::_CHOOSING], [e for i, e in enumerate(every) if i % _CHOOSING]
-    fitted += read_written(WRITTEN) * _WRITTEN_TIMES + read_told(TOLD)
+    examples = generated_sentences(settings.sentences, settings.seed)
+    examples += [row for scenario, row in people if scenario not in settings.held_out]
+    examples += read_questions(Path(settings.questions), settings.sentences // 2, settings.seed)
+    random.Random(settings.seed).shuffle(examples)
+    validation = examples[::_VALIDATION]
+    training = [example for i, example in enumerate(examples) if i % _VALIDATION]
+    training += read_written(WRITTEN) * _WRITTEN_TIMES + read_told(TOLD)
     model = UtteranceModel(settings.rank)
-    epochs = model.fit(settings, lambda _: fitted, lambda: model.right(chosen))
-    strangers = [row for scenario, row in people if scenario in settings.held_out]
+    epochs = model.fit(settings, lambda _: training, lambda: model.accuracy(validation))
+    heldout_people = [row for scenario, row in people if scenario in settings.held_out]
     figures = []
-    for agent, rows in (("", read_written(HELD_OUT)), ("people's ", strangers)):
-        parts = {one: [row for row in rows if row[0] == one] for one in PURPOSES} | {"all": rows}
-        figures += [
-            {"agent": agent + name, "n": len(own), **model.right(own)}
-            for name, own in parts.items()
-            if own
-        ]
+    for agent, rows in (("", read_written(HELD_OUT)), ("people's ", heldout_people)):
+        for purpose in (*PURPOSES, "all"):
+            if part := [row for row in rows if purpose in (row[0], "all")]:
+                row = {"agent": agent + purpose, "n": len(part), **model.accuracy(part)}
+                figures.append(row)
     architecture = {"purposes": list(PURPOSES), "topics": list(TOPICS), **model.architecture}
     return run.finish("utterance", architecture, model.arrays(), figures, {"epochs": epochs})
 
 
-def made_sentences(count: int, seed: int) -> list[Example]:
-    """Return ``count`` sentences of each purpose as (purpose, topic, text), in any order."""
+def generated_sentences(count: int, seed: int) -> list[Example]:
+    """Return ``count`` examples of each purpose, made by the grammar."""
     grammar = read_yaml(GRAMMAR.read_text("utf-8"))
     rng, rows = random.Random(seed), []
     for purpose in PURPOSES:
@@ -126,17 +130,17 @@ def made_sentences(count: int, seed: int) -> list[Example]:
             grammar[purpose] if purpose == "wish" else {"": grammar[purpose]}
         )
         # A topic counts as much as it has patterns.
-        patterns = [(topic, pattern) for topic, own in topics.items() for pattern in own]
+        patterns = [(topic, pattern) for topic in topics for pattern in topics[topic]]
         for i in range(count):
             topic, pattern = patterns[i % len(patterns)]
-            text = _written(pattern, grammar["slots"], rng)
+            text = _expand(pattern, grammar["slots"], rng)
             rows.append((purpose, topic, _styled(text, purpose, rng)))
     return rows
 
 
 @reads_data
 def read_people(path: Path) -> list[tuple[str, Example]]:
-    """Return the scenario and (purpose, topic, text) of each of people's sentences, as BFCL has them.
+    """Return (scenario, example) of each of people's sentences, from BFCL's file.
 
     A sentence of few words may be a greeting or thanks: it is left out.
     """
@@ -144,10 +148,10 @@ def read_people(path: Path) -> list[tuple[str, Example]]:
     for name, conversations in json.loads(gzip.decompress(path.read_bytes())).items():
         if "_prereq_" not in name:
             continue
-        turns = [turn for one in conversations for turns in one["question"] for turn in turns]
+        turns = [turn for c in conversations for turns in c["question"] for turn in turns]
         for text in (str(turn["content"]) for turn in turns if turn["role"] == "user"):
             for sentence in sentences(text):
-                if len(sentence.split()) > _FEW:
+                if len(sentence.split()) > _MAX_GREETING:
                     purpose = "question" if sentence.endswith("?") else "statement"
                     rows.append((name.split("_")[-1].split(".")[0], (purpose, "", sentence)))
     return rows
@@ -155,7 +159,7 @@ def read_people(path: Path) -> list[tuple[str, Example]]:
 
 @reads_data
 def read_questions(path: Path, count: int, seed: int) -> list[Example]:
-    """Return ``count`` questions that people wrote about articles, as SQuAD has them, half unmarked."""
+    """Return ``count`` of people's questions in SQuAD's file, half of them without the mark."""
     articles = json.loads(gzip.decompress(path.read_bytes()))["data"]
     paragraphs = (paragraph for article in articles for paragraph in article["paragraphs"])
     texts = [str(qa["question"]).strip() for paragraph in paragraphs for qa in paragraph["qas"]]
@@ -163,7 +167,8 @@ def read_questions(path: Path, count: int, seed: int) -> list[Example]:
     return [("question", "", t.rstrip("?") if i % 2 else t) for i, t in enumerate(drawn)]
 
 
-def _written(pattern: str, slots: Mapping[str, str], rng: random.Random) -> str:
+def _expand(pattern: str, slots: Mapping[str, str], rng: random.Random) -> str:
+    """Return a sentence of a pattern: [one|or another] is chosen, {slots} are filled."""
     text = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), pattern)
 
     def fill(match: re.Match[str]) -> str:
@@ -199,6 +204,6 @@ def read_written(path: Path) -> list[Example]:
 
 def read_told(path: Path) -> list[Example]:
     """Return the statements of short stories; a sentence of few words may be a mere exclamation."""
-    texts = (row["text"] for row in read_rows(path) if row["story"] >= _SHORT)
+    texts = (row["text"] for row in read_rows(path) if row["story"] >= _FIRST_SHORT_STORY)
     parts = (part for text in texts for part in sentences(text))
     return [("statement", "", p) for p in parts if len(p.split()) > 2 and not p.endswith("?")]

@@ -1,4 +1,4 @@
-"""The WebShop course: which goals are for what, goals to practise on, and a teacher.
+"""The WebShop course: its split of goals, goals made for training, and a teacher.
 
 **Goals.** Those from 0 to 499 are for live tests and are never played to learn from; training uses only
 products that no goal below 1500 uses. On a catalogue with fewer goals the bounds shrink in proportion.
@@ -58,8 +58,8 @@ def practice(
 ) -> Practice:
     """Split the training goals of ``shop`` by product, two fifths held out; add made goals.
 
-    A product gets up to twelve of them (one where it has no options). Training goals are said in
-    ``wording``, those held out in ``exam``; some of them stay as the template says them.
+    A product gets up to twelve of them (one where it has no options). Training goals are said in the
+    wordings ``wording``, those held out in ``exam``; some stay as the template says them.
     """
     rng = random.Random(seed)
     real = shop.ranges["training"]
@@ -73,7 +73,7 @@ def practice(
     world = copy.copy(shop)
     world.goals = list(shop.goals)
     tested = {goal["asin"] for goal in shop.goals} - set(products)
-    further = _properties(shop, tested)
+    properties = _properties(shop, tested)
     for product in shop.products.values():
         is_bare = not product.query or product.attributes in ((), ("DUMMY_ATTR",))
         if product.asin in tested or is_bare:
@@ -85,14 +85,14 @@ def practice(
         )
         side = heldout if is_held else training
         texts = [text.lower() for text in (product.name, *product.bullets, product.description)]
-        more = [
+        stated = [
             text
-            for text in further
+            for text in properties
             if text not in product.attributes and any(text in part for part in texts)
         ]
-        for lap in range(_GOAL_COUNTS[min(len(product.options), 2)]):
-            own = random.Random(f"{seed} {product.asin} {lap}")
-            also = own.sample(more, min(len(more), own.randint(0, _FURTHER)))
+        for number in range(_GOAL_COUNTS[min(len(product.options), 2)]):
+            goal_rng = random.Random(f"{seed} {product.asin} {number}")
+            also = goal_rng.sample(stated, min(len(stated), goal_rng.randint(0, _FURTHER)))
             side.append(len(world.goals))
             world.goals.append(make_goal(product, shop.prices[product.asin], rng, also))
     for words, goals in ((wording, training), (exam, heldout)):
@@ -119,7 +119,7 @@ def load_shop(data: str) -> WebShop:
 
 
 def _properties(shop: WebShop, tested: set[str]) -> list[str]:
-    """Return the attributes that several products list, those ``tested`` left out."""
+    """Return the attributes that several products list, ``tested`` products left out."""
     listed = Counter(
         text for p in shop.products.values() if p.asin not in tested for text in p.attributes
     )
@@ -129,7 +129,7 @@ def _properties(shop: WebShop, tested: set[str]) -> list[str]:
 def make_goal(
     product: Product, price: float, rng: random.Random, also: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return a goal for ``product`` in the form of ``envs.webshop.goals``, which asks ``also``, too."""
+    """Return a goal for ``product`` as ``envs.webshop.goals`` forms it, with attributes ``also``."""
     attributes = rng.sample(product.attributes, min(len(product.attributes), rng.randint(1, 5)))
     joints = rng.choice(_JOINTS)
     parts: dict[str, list[str]] = {joint: [] for joint in joints}
@@ -151,7 +151,7 @@ def make_goal(
 
 # The teacher
 
-_PAGES = 3  # pages of a search that are looked at
+_PAGES = 3  # pages of a search that the teacher knows
 _WHOLE = Full(budget=4000)  # what the rule reads
 _RULE, _EAGER = Rule(), Rule(threshold=0)
 
@@ -160,31 +160,33 @@ def good_actions(walk: Walk) -> Sequence[str]:
     """Return the optimal actions where ``walk`` stands."""
     world, session = walk.world, walk.session
     assert isinstance(world, WebShop)  # noqa: S101 - the course's worlds are
-    step, whole, number = walk.step, walk.look(_WHOLE), int(session["goal"])
-    own = _RULE(whole, step).action
-    best = _best(world, number, walk.instruction)
+    context, goal = walk.look(_WHOLE), int(session["goal"])
+    rule_action = _RULE(context, walk.step).action
+    best = _best_reward(world, goal, walk.instruction)
     if session["page"] == "search":
-        ranks = {q: _first(world, number, walk.instruction, q) for q in _searches(walk.instruction)}
-        first = min(ranks.values(), default=0)
-        return [own, *(f"search[{query}]" for query, rank in ranks.items() if rank == first)]
+        queries = _queries(walk.instruction)
+        pages = {query: _first_page(world, goal, walk.instruction, query) for query in queries}
+        first = min(pages.values(), default=0)
+        return [rule_action, *(f"search[{query}]" for query in queries if pages[query] == first)]
     if session["page"] == "results":
         opened = {action: OPENED.fullmatch(action) for action in walk.page.actions}
         asins = {action: match[1].upper() for action, match in opened.items() if match}
-        return [own, *(a for a, asin in asins.items() if _worth(world, number, asin) >= best)]
-    if session["page"] == "item" and _worth(world, number, session["asin"]) >= best:
-        return [own, _EAGER(whole, step).action]
-    return [own]
+        right = (a for a, asin in asins.items() if _reward(world, goal, asin) >= best)
+        return [rule_action, *right]
+    if session["page"] == "item" and _reward(world, goal, session["asin"]) >= best:
+        return [rule_action, _EAGER(context, walk.step).action]
+    return [rule_action]
 
 
 @lru_cache(maxsize=4096)
-def _searches(text: str) -> tuple[str, ...]:
-    return tuple(texts_of(AlignedInstruction.of(text)))
+def _queries(instruction: str) -> tuple[str, ...]:
+    return tuple(texts_of(AlignedInstruction.of(instruction)))
 
 
 @lru_cache(maxsize=1 << 16)
-def _worth(world: WebShop, number: int, asin: str) -> float:
+def _reward(world: WebShop, goal_number: int, asin: str) -> float:
     """Return the reward of buying a product with the asked values that it offers."""
-    goal, product = world.goals[number], world.products[asin]
+    goal, product = world.goals[goal_number], world.products[asin]
     target_values = {k.lower(): str(v).lower() for k, v in dict(goal["goal_options"]).items()}
     chosen = {
         name: target_values[name.lower()]
@@ -195,22 +197,23 @@ def _worth(world: WebShop, number: int, asin: str) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _best(world: WebShop, number: int, text: str) -> float:
-    """Return the most that any product is worth which the first pages of the searches show."""
-    hits = {a for query in _searches(text)[:3] for a in world.search(query, PER_PAGE * _PAGES)}
-    return max((_worth(world, number, asin) for asin in hits), default=0.0)
+def _best_reward(world: WebShop, goal: int, instruction: str) -> float:
+    """Return the highest reward among the products on the first pages of the searches."""
+    queries = _queries(instruction)[:3]
+    hits = {asin for query in queries for asin in world.search(query, PER_PAGE * _PAGES)}
+    return max((_reward(world, goal, asin) for asin in hits), default=0.0)
 
 
 @lru_cache(maxsize=1 << 14)
-def _first(world: WebShop, number: int, text: str, query: str) -> int:
-    """Return the page on which a search first shows a right product, counted from 0."""
-    best = _best(world, number, text)
+def _first_page(world: WebShop, goal: int, instruction: str, query: str) -> int:
+    """Return the page, counted from 0, on which a search first shows a right product."""
+    best = _best_reward(world, goal, instruction)
     hits = world.search(query, PER_PAGE * _PAGES)
-    places = (i for i, asin in enumerate(hits) if _worth(world, number, asin) >= best)
-    return next(places, PER_PAGE * _PAGES) // PER_PAGE
+    ranks = (rank for rank, asin in enumerate(hits) if _reward(world, goal, asin) >= best)
+    return next(ranks, PER_PAGE * _PAGES) // PER_PAGE
 
 
-_LOOK_ALIKES = 110  # goals to develop with
+_LOOK_ALIKES = 110  # goals to develop with, on products that have many
 _ACTORS = (
     "rule",
     "rule:threshold=0",

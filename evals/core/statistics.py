@@ -1,7 +1,7 @@
-"""The statistics behind every table: standard errors, and paired tests by resampling (scipy).
+"""Standard errors, and paired tests by resampling (scipy), of whole clusters.
 
-What hangs together is resampled together: ``clusters`` names what each value belongs to (the questions
-of one dialogue); without it every value stands alone.
+``clusters`` and ``groups`` name what each value belongs to (a dialogue, of its questions), because
+values of one cluster are not independent; without them each value is a cluster.
 """
 
 import itertools
@@ -23,17 +23,17 @@ def paired(
 ) -> dict[str, float]:
     """Return the mean of ``b - a`` over pairs, its 95 % interval, a p-value and the number of pairs.
 
-    The interval resamples tasks (or clusters of tasks); the p-value flips the sign of each task's (or
-    cluster's) difference: two-sided, exact where all flips can be tried, else by random flips. Raises
-    ``ValueError`` for unequal lengths or no pairs.
+    The interval is a percentile bootstrap over clusters; the p-value a two-sided sign-flip permutation
+    test, exact where all flips can be tried, else by random flips. Raises ``ValueError`` for unequal
+    lengths or no pairs.
     """
     if len(a) != len(b) or not len(a):
         raise ValueError(f"pairs are needed: {len(a)} and {len(b)} values")
     from scipy import stats
 
     members: dict[Hashable, list[float]] = {}
-    for place, (before, after) in enumerate(zip(a, b, strict=True)):
-        members.setdefault(clusters[place] if clusters else place, []).append(after - before)
+    for i, (before, after) in enumerate(zip(a, b, strict=True)):
+        members.setdefault(clusters[i] if clusters else i, []).append(after - before)
     sums = np.array([sum(values) for values in members.values()])
     counts = np.array([float(len(values)) for values in members.values()])
     mean = low = high = float(sums.sum() / counts.sum())
@@ -59,9 +59,9 @@ def paired(
 def ratio_with_error(
     parts: Sequence[float], wholes: Sequence[float], clusters: Sequence[Hashable]
 ) -> tuple[float, float]:
-    """Return a ratio of sums and its standard error, each cluster left out in turn (the jackknife).
+    """Return a ratio of sums and its standard error by the jackknife over clusters; NaN of nothing.
 
-    With ``wholes`` of one each it is a mean whose values hang together. NaN of nothing.
+    With ``wholes`` of one each it is a mean of clustered values.
     """
     sums: dict[Hashable, Floats] = {}
     for part, whole, cluster in zip(parts, wholes, clusters, strict=True):
@@ -81,8 +81,7 @@ def summary_row(
 ) -> dict[str, Any]:
     """Return an agent's row: ``n``, those of ``metrics`` that any unit has, ``errors`` if counted.
 
-    Where ``groups`` says what units belong to (the thing that a goal is about), standard errors are of
-    groups drawn, not of units.
+    Standard errors are over ``groups`` where it names units' (the product that a goal is about).
     """
     row: dict[str, Any] = {"agent": agent, "n": len(units)}
     for metric in metrics:
@@ -101,9 +100,9 @@ def summary_row(
 def units_of(
     rows: Sequence[Mapping[str, Any]], agents: Sequence[str], key: str, metrics: Sequence[str]
 ) -> dict[str, dict[Any, dict[str, float]]]:
-    """Return agent: unit: metric: value. A row is a unit, told from others by its ``key``.
+    """Return agent: unit: metric: value, a unit for each row, named by the row's ``key``.
 
-    A unit lacks the metrics that its row has no value of. Errors are counted as well.
+    A unit lacks the metrics that its row has no value of; "errors" is 1 or 0.
     """
     values: dict[str, dict[Any, dict[str, float]]] = {name: {} for name in agents}
     for row in rows:
@@ -120,26 +119,25 @@ def paired_tests(
     seed: int = 0,
     groups: Mapping[Any, Hashable] = {},
 ) -> list[dict[str, Any]]:
-    """Return for each of ``pairs`` (a, b) and each metric a test of b against a.
+    """Return a test of b against a for each of ``pairs`` (a, b) and each metric.
 
-    It is over the units that both have the metric for. ``groups``: intervals draw groups, p-values
-    flip them.
+    It is over the units that have the metric from both; ``groups`` are the clusters.
     """
     tests = []
     for (a, b), metric in itertools.product(pairs, metrics):
-        ours, theirs = (values.get(name, {}) for name in (a, b))
-        shared = sorted(u for u in ours if metric in ours[u] and metric in theirs.get(u, {}))
+        of_a, of_b = (values.get(name, {}) for name in (a, b))
+        shared = sorted(u for u in of_a if metric in of_a[u] and metric in of_b.get(u, {}))
         if shared:
-            pair = ([ours[u][metric] for u in shared], [theirs[u][metric] for u in shared])
-            labels = [groups.get(unit, unit) for unit in shared]
-            tests.append({"a": a, "b": b, "metric": metric, **paired(*pair, seed, labels)})
+            pair = ([of_a[u][metric] for u in shared], [of_b[u][metric] for u in shared])
+            clusters = [groups.get(unit, unit) for unit in shared]
+            tests.append({"a": a, "b": b, "metric": metric, **paired(*pair, seed, clusters)})
     return tests
 
 
 def ranking_metrics(
     measures: Mapping[str, str], scores: Sequence[float], relevant: Sequence[int], missed: int = 0
 ) -> dict[str, float]:
-    """Return each of ``measures`` (our name: ir-measures' own) for one question.
+    """Return each of ``measures`` (our name: ir-measures' name) for one question's ranking.
 
     ``scores`` are those of the candidates, ``relevant`` indices into them, ``missed`` counts the
     relevant ones that are no candidates. Equal scores keep the candidates' order.
@@ -148,8 +146,8 @@ def ranking_metrics(
 
     order = np.argsort(-np.asarray(scores, dtype=float), kind="stable")
     # Scores are replaced by ranks, because trec_eval breaks ties by document name.
-    run = {"q": {f"d{i}": float(len(order) - place) for place, i in enumerate(order)}}
+    run = {"q": {f"d{i}": float(len(order) - rank) for rank, i in enumerate(order)}}
     judged = {f"d{i}": 1 for i in relevant} | {f"missed{i}": 1 for i in range(missed)}
-    parsed = {ours: ir_measures.parse_measure(name) for ours, name in measures.items()}
+    parsed = {name: ir_measures.parse_measure(text) for name, text in measures.items()}
     values = ir_measures.calc_aggregate(list(parsed.values()), {"q": judged}, run)
-    return {ours: float(values[measure]) for ours, measure in parsed.items()}
+    return {name: float(values[measure]) for name, measure in parsed.items()}

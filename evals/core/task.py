@@ -28,9 +28,9 @@ Summary = tuple[Sequence[Row], Sequence[Row]]  # rows and tests of summary.json
 
 @dataclass(frozen=True)
 class Sample:
-    """One thing to solve. ``key`` tells its row from those of others (the same keys in all).
+    """One input. ``key`` identifies its row (the same fields in all samples).
 
-    ``failure`` is what the row says where solving fails.
+    ``failure`` are the row's values where solving fails.
     """
 
     key: Mapping[str, Any]
@@ -46,7 +46,7 @@ Identity = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Task:
-    """What the runner has to know of an evaluation.
+    """An evaluation: each agent solves each sample.
 
     ``solver`` makes an agent's solver, once; what it raises ends the run (a model that is not there),
     what the solver itself raises is counted. ``scorer`` turns all rows of ``table`` into the rows and
@@ -60,11 +60,11 @@ class Task:
     args: Mapping[str, Any]
     table: str = "episodes"
     unit: str = "episode"
-    #: A part of the samples' key: of what shares it, one agent solves all before the next one does.
+    #: A field of the samples' key: an agent solves all that share its value before the next agent does.
     together: str = ""
 
     def by_identity(self) -> dict[Identity, Sample]:
-        """Return what is to be solved, all agents in turn."""
+        """Return what is to be solved, in the order of solving: by sample, then by agent."""
         pairs = [(agent, sample) for sample in self.samples for agent in self.agents]
         if self.together:
             groups = list(dict.fromkeys(sample.key[self.together] for sample in self.samples))
@@ -77,7 +77,7 @@ class Task:
         return {(agent, *sample.key.values()): sample for agent, sample in pairs}
 
     def identity_of(self, row: Mapping[str, Any]) -> Identity:
-        """Return whose row it is."""
+        """Return the agent and the key of a row."""
         return (row.get("agent"), *(row.get(name) for name in self.samples[0].key))
 
 
@@ -105,8 +105,8 @@ def run_task(make: Callable[[], Task], out: str, shared: Shared | None = None) -
         with Progress(total=len(samples), initial=len(done), unit=task.unit) as bar:
             for identity, solved, problem in work(start, remaining, shared):
                 sample = samples[identity]
-                nothing = {**sample.failure, "error": problem, "seconds": 0.0, "cpu_seconds": 0.0}
-                row = nothing if solved is None else solved
+                lost = {**sample.failure, "error": problem, "seconds": 0.0, "cpu_seconds": 0.0}
+                row = lost if solved is None else solved
                 if "outage" in row:
                     why = f"stopped: {row['outage']}"
                     raise UserError(f"{why}; the same command goes on from here")
@@ -117,8 +117,8 @@ def run_task(make: Callable[[], Task], out: str, shared: Shared | None = None) -
                 )
                 bar.update()
                 run.append(task.table, {"agent": identity[0], **sample.key, **row})
-        # As one process after another writes them, whoever was quicker: same rows, same statistics.
-        order = {identity: place for place, identity in enumerate(samples)}
+        # Workers finish in any order, and random draws depend on it: sorted, statistics are the same.
+        order = {identity: i for i, identity in enumerate(samples)}
         rows = sorted(run.rows(task.table), key=lambda row: order[task.identity_of(row)])
         named = ("agent", *task.samples[0].key, "error")
         run.replace("errors", [{name: r[name] for name in named} for r in rows if r["error"]])
@@ -126,7 +126,7 @@ def run_task(make: Callable[[], Task], out: str, shared: Shared | None = None) -
 
 
 def _solver_of(make: Callable[[], Task]) -> Callable[[Identity], Row]:
-    """Return what solves a sample; an agent's solver is made when its first sample comes."""
+    """Return the function that solves a sample; an agent's solver is made at its first sample."""
     task = make()
     samples, solver_of = task.by_identity(), cache(task.solver)
 
@@ -136,7 +136,7 @@ def _solver_of(make: Callable[[], Task]) -> Callable[[Identity], Row]:
         started, worked = time.perf_counter(), time.process_time()
         try:
             solver(sample, row)
-        except ModelUnavailable as error:  # nothing of the agent's doing: it is solved later
+        except ModelUnavailable as error:  # not the agent's failure: the sample is solved later
             return {"outage": str(error)}
         except Exception as error:  # one bad sample must not end a long run; it is counted
             row |= {**sample.failure, "error": error_with_type(error, 1000)}

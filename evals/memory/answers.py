@@ -2,8 +2,8 @@
 
 Contexts: ``nothing``, ``last`` (the last turns that fit into 600 tokens), ``all`` (the last turns that
 fit the model), ``recall`` (600 tokens of long-term memory). An answer is right if it holds an accepted
-string in whole words; where there is no answer, if it says that it does not know. Tests and errors
-draw conversations again.
+string in whole words; where there is no answer, if it says that it does not know. Errors and tests are
+over conversations (clusters).
 """
 
 from collections.abc import Callable, Sequence
@@ -36,13 +36,13 @@ CONTEXTS = ("nothing", "last", "all", "recall")
 METRICS = ("right", "tokens", "seconds")
 UNKNOWN = "unknown"
 _ANSWER_TOKENS = 48
-_FRAME_TOKENS = 200  # of a prompt beside what was said before: the order and the question
-_ORDER = (
+_FRAME_TOKENS = 200  # of a prompt beside its context: the instruction and the question
+_SYSTEM_PROMPT = (
     "Answer the question about the person you talk with, from what was said before, in a few words. "
     f"If it was not said, answer: {UNKNOWN}."
 )
 
-#: Returns what the model reads of what was said before.
+#: Returns the text of the conversation that the model reads for a question.
 Context = Callable[[Question], str]
 
 
@@ -76,7 +76,10 @@ def answers_task(settings: Answers) -> Task:
             talk, question = sample.data
             read = context(talk)(question)
             before = f"What was said before:\n{read}\n\n" if read else ""
-            messages = [SystemMessage(_ORDER), HumanMessage(f"{before}Question: {question.text}")]
+            messages = [
+                SystemMessage(_SYSTEM_PROMPT),
+                HumanMessage(f"{before}Question: {question.text}"),
+            ]
             reply = ask(resources, messages, _ANSWER_TOKENS)
             tokens = sum(count_tokens(str(message.content)) for message in messages)
             row |= {"right": float(is_right(question, reply)), "tokens": tokens, "reply": reply}
@@ -118,5 +121,5 @@ def summarise(rows: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summ
     """Return accuracy, tokens and seconds of each context, and paired tests of all against all."""
     units = units_of(rows, agents, "question", METRICS)
     groups = {row["question"]: row["conversation"] for row in rows}
-    lines = [summary_row(name, own, METRICS, groups) for name, own in units.items()]
-    return lines, paired_tests(units, combinations(agents, 2), METRICS, seed, groups)
+    summary = [summary_row(name, units[name], METRICS, groups) for name in agents]
+    return summary, paired_tests(units, combinations(agents, 2), METRICS, seed, groups)

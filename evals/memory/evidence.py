@@ -1,10 +1,10 @@
-"""Evidence recall: which share of the marked turns a ranking brings, counted strictly and one way.
+"""Evidence recall: which share of a question's evidence turns a ranking has among its first.
 
 No model and no judge: a question counts by the turns that its authors marked. ``any@k`` is the share
 of questions with at least one evidence unit among the first k, ``all@k`` with every one, ``share@k``
 the mean share of units. Units: ``turn`` (the very turn) and ``session`` (ranked by its best turn).
 ``in600`` is the same for the first turns that fit into 600 tokens (cl100k), as a prompt shows them.
-Errors leave out one conversation at a time; tests draw conversations again.
+Errors and tests are over conversations (clusters).
 
 Rankers: ``bm25`` is Lucene's BM25 with k1 1.5 and b 0.75 over Porter stems without English stop words;
 ``minilm`` the cosine of all-MiniLM-L6-v2; ``hybrid`` the corpora's own fusion of both;
@@ -68,8 +68,8 @@ _TESTED = (
     "session_any_5",
 )
 _DEPTH = 50
-#: What ranks a question's turns: their ids, best first, the best score, and what stands in a prompt for
-#: a turn, where that is not all of it.
+#: Ranks a question's turns: ids, best first, the best score, and by id the text in a prompt of a turn
+#: that is not shown whole.
 Ranking = Callable[[Question], tuple[list[str], float | None, Mapping[str, str]]]
 
 
@@ -205,23 +205,23 @@ def summarise(rows: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summ
     """Return a row for each agent and category, and paired tests of all against all."""
     units: dict[str, dict[str, Row]] = {name: {} for name in agents}
     for row in rows:
-        # An error counts as finding nothing.
+        # A question that failed has no hit.
         failed = dict.fromkeys(METRICS, 0.0) if row.get("error") and row["evidence"] else {}
         units[row["agent"]][row["question"]] = {**failed, **row}
     groups = {row["question"]: row["conversation"] for row in rows}
-    lines: list[Row] = []
-    for name, own in units.items():
-        for category in ("all", *sorted({row["category"] for row in own.values()})):
-            part = {q: row for q, row in own.items() if category in ("all", row["category"])}
+    summary: list[Row] = []
+    for name, questions in units.items():
+        for category in ("all", *sorted({row["category"] for row in questions.values()})):
+            part = {q: row for q, row in questions.items() if category in ("all", row["category"])}
             with_evidence = {q: row for q, row in part.items() if row["evidence"]}
-            line = summary_row(name, with_evidence, METRICS, groups)
+            row = summary_row(name, with_evidence, METRICS, groups)
             counts = {"category": category, "asked": len(part)}
-            lines.append({**line, **counts, **_abstention(list(part.values()))})
-    return lines, paired_tests(units, combinations(agents, 2), _TESTED, seed, groups)
+            summary.append({**row, **counts, **_abstention(list(part.values()))})
+    return summary, paired_tests(units, combinations(agents, 2), _TESTED, seed, groups)
 
 
 def _abstention(rows: Sequence[Row]) -> dict[str, float]:
-    """Return how often an answerable question's best score is above one's that has no answer."""
+    """Return the area under the ROC curve of best scores, for telling which questions have answers."""
     yes = [r["score"] for r in rows if r["answerable"] and r["score"] is not None]
     no = [r["score"] for r in rows if not r["answerable"] and r["score"] is not None]
     if not yes or not no:

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -140,12 +141,12 @@ def _history(value: Any, _: int) -> Conversation:
     turns, evidence, of_answer = [], [], []
     columns = ("haystack_session_ids", "haystack_dates", "haystack_sessions")
     for number, (id_, date, session) in enumerate(zip(*map(value.get, columns), strict=True)):
-        own = f"S{number}"  # a file may hold a session twice
+        session_id = f"S{number}"  # not the file's id, which may occur twice
         for n, turn in enumerate(session):
             utterance = str(turn["role"]), str(turn["content"] or "")
-            turns.append(Utterance(f"{own}:{n}", own, moment(str(date)), *utterance))
-            evidence += [f"{own}:{n}"] if turn.get("has_answer") else []
-        of_answer += [own] * (str(id_) in golden)
+            turns.append(Utterance(f"{session_id}:{n}", session_id, moment(str(date)), *utterance))
+            evidence += [f"{session_id}:{n}"] if turn.get("has_answer") else []
+        of_answer += [session_id] * (str(id_) in golden)
     # Histories of the "oracle" file are not in order of time.
     turns.sort(key=lambda turn: turn.at or 0.0)
     name = str(value["question_id"])
@@ -164,7 +165,7 @@ def _history(value: Any, _: int) -> Conversation:
 
 
 _BFCL = "BFCL_v4_memory.json"
-_QUOTED = 80  # of 100: a turn this like a quotation is the one that it was taken from
+_MIN_LIKENESS = 80  # of 100, of a quotation to the turn that it is taken from
 
 
 def read_bfcl(path: str | Path) -> list[Conversation]:
@@ -189,15 +190,17 @@ def read_bfcl(path: str | Path) -> list[Conversation]:
             for number, session in enumerate(sessions)
             for place, message in enumerate(m for messages in session for m in messages)
         )
-        own = [_quoted(row, turns) for row in questions if row["scenario"] == name]
-        conversations.append(Conversation(name, turns, tuple(own)))
+        asked = tuple(_quoted(row, turns) for row in questions if row["scenario"] == name)
+        conversations.append(Conversation(name, turns, asked))
     return conversations
 
 
 def _quoted(row: Mapping[str, Any], turns: Sequence[Utterance]) -> Question:
     """Return a question of BFCL's, its evidence the turn that its quotation is most like."""
-    likeness, at = max((partial_ratio(row["source"], t.text), -i) for i, t in enumerate(turns))
-    evidence = [turns[-at]] if likeness >= _QUOTED else []
+    likeness, turn = max(
+        ((partial_ratio(row["source"], turn.text), turn) for turn in turns), key=itemgetter(0)
+    )
+    evidence = [turn] if likeness >= _MIN_LIKENESS else []
     return Question(
         row["id"],
         row["question"][0][0]["content"],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stategate.evals.core.run_directory import (
+from stategate.evals.core.reports import (
     find_runs,
     outcome_of,
     read_run,

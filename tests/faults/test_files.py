@@ -10,7 +10,7 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, NameObject, NumberObject
 
-from stategate.evals.core.run_directory import find_runs, read_run
+from stategate.evals.core.reports import find_runs, read_run
 from stategate.stores.corpus import reader
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus

@@ -12,7 +12,7 @@ import pytest
 from stategate.envs.messages.reading import readable, spans
 from stategate.envs.qa.questions import load_dialogues, load_questions
 from stategate.envs.webshop import WebShop
-from stategate.evals.core.run_directory import read_run
+from stategate.evals.core.reports import read_run
 from stategate.evals.memory.published import read_locomo, read_longmemeval
 from stategate.evals.qa import load_set
 from stategate.graph import load_config

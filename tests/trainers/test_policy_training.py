@@ -101,11 +101,11 @@ def test_a_teacher_helps_where_it_is_asked_to_and_is_noted_at_every_decision(tmp
     scorer = make_scorer(len(reading.row_features), len(reading.page_features), 8)
     player = Player(settings(tmp_path, "max_steps=30", "low=2000", "high=2000"), reading, scorer)
     tasks, generator = plan.training[:3], torch.Generator().manual_seed(0)
-    helped = player.play(tasks, random.Random(0), generator, helped=1.0)
+    helped = player.roll_out(tasks, random.Random(0), generator, help_rate=1.0)
     assert all(one.reward == 1 for one in helped)
-    assert all(decision.good for one in helped for decision in one.decisions)
-    alone = player.play(tasks, random.Random(0))
-    assert not any(decision.good for one in alone for decision in one.decisions)
+    assert all(step.good for rollout in helped for step in rollout.labelled)
+    alone = player.roll_out(tasks, random.Random(0))
+    assert not any(step.good for rollout in alone for step in rollout.labelled)
     assert sum(one.reward for one in alone) < 3
 
 
@@ -163,16 +163,16 @@ def test_a_rollout_is_the_episode_that_the_graph_plays(tmp_path):
     shop = f"course={good_actions.__module__}"
     told = settings(tmp_path, shop, "low=2000", "high=2000", "max_steps=20", "memory={}")
     player = Player(told, reading, scorer)
-    played = player.play([{"goal": g // 2} for g in range(8)], random.Random(0))[::2]
+    played = player.roll_out([{"goal": g // 2} for g in range(8)], random.Random(0))[::2]
     overrides = [
         "updater.kind=none",
         "actor.kind=policy",
         "memory=[short_term]",
     ]
     graph = build_graph(load_config("webshop", overrides), checkpointer=False)
-    for goal, one in enumerate(played):
+    for goal, rollout in enumerate(played):
         out = graph.invoke({"task": {"goal": goal}}, {"configurable": {"thread_id": str(goal)}})
-        assert (out["reward"], out["steps"]) == (one.reward, one.steps)
+        assert (out["reward"], out["steps"]) == (rollout.reward, rollout.length)
 
 
 def test_the_teacher_reads_features_leaves_what_is_wrong_and_buys_what_is_right(plan):

@@ -12,7 +12,7 @@ import yaml
 from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 
-from stategate.evals.core.run_directory import find_runs, read_stories
+from stategate.evals.core.reports import find_runs, read_stories
 from stategate.graph import Session, build_graph, load_config
 from stategate.graph.checkpoints import open_saver
 from stategate.graph.config import presets

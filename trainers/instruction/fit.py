@@ -1,10 +1,9 @@
-"""Train the rest of the instruction reader: goals, names, choices and subjects; one checkpoint.
+"""Train ``instruction``: goals, names, choices and subjects of an instruction; one checkpoint.
 
 They read the tags of the token tagger (``stategate train tagger`` comes first). Sentences come from
-the shop's wordings by several writers and from people's sentences for tasks in rooms. The splits of
-wordings in ``held_out`` and the goals of ``valid_unseen``'s games are left out of training, so that
-both can be tested. Parts are networks in torch, trained in the order in which they read each other;
-``language/instruction`` reads the same weights in NumPy.
+the shop's wordings and from people's sentences for tasks in rooms. The splits of wordings in
+``held_out`` and the goals of ``valid_unseen``'s games are held out. Parts are trained in the order in
+which they read each other; ``language/instruction`` reads the same weights in NumPy.
 """
 
 import random
@@ -47,56 +46,49 @@ from stategate.trainers.settings import InstructionSettings
 from stategate.trainers.trainer import Figures, Trainer, TrainingRun, file_hashes, shuffled
 
 _GOAL_BUCKETS = 8192
-_DROPPED = 0.12  # share of hashed features that are hidden in training
-_IN_ROOM = 0.7  # share of examples that choose among a room's places alone
-_OFFERED = 12  # names that a room shows
+_DROPPED = 0.12  # share of hashed features that training hides
+_IN_ROOM = 0.7  # share of examples whose candidates are a room's places alone
+_ROOM_NAMES = 12  # names that a room shows
 _HIDDEN = {"value": 32, "subject": 8}
 _LAYERED_RATE = 0.2  # of the learning rate, for layers over few features
-_HELD_ROOMS = 2  # of the made sentences of rooms, one in so many is held out
 E = TypeVar("E")  # an example
 
 
 class Part(nn.Module, Generic[E]):
-    """One part of the reader: its cross-entropy, how often it is right, its arrays as they are read.
-
-    The first figure of ``right`` decides which epoch is kept.
-    """
+    """A part of the reader: its loss, accuracies (the first chooses the epoch), arrays to ship."""
 
     loss: Callable[[Sequence[E]], Tensor]
-    right: Callable[[Sequence[E]], Figures]
+    accuracy: Callable[[Sequence[E]], Figures]
     arrays: Callable[[], dict[str, Tensor]]
 
 
-#: A sentence's buckets, and the places of its kind, thing and place among the names.
+#: A sentence's hash buckets, and the indices of its kind, thing and place among the names.
 GoalExample = tuple[NDArray[np.int64], tuple[int, int, int]]
 
 
 def goal_example(sentence: Sentence, names: Sequence[Sequence[str]]) -> GoalExample:
-    """Return a sentence as the classifier learns it; names that it does not know are "other"."""
+    """Return a sentence as the classifier learns it; unknown names are "other"."""
     words = [token.word for token in tokens(unmarked(sentence.text)[0])]
     goal = (sentence.goal.kind, sentence.goal.thing, sentence.goal.place)
     kind, thing, place = (
-        own.index(one) if one in own else own.index(OTHER)
-        for own, one in zip(names, goal, strict=True)
+        known.index(name if name in known else OTHER)
+        for known, name in zip(names, goal, strict=True)
     )
     return np.array(buckets(sentence_features(words), _GOAL_BUCKETS)), (kind, thing, place)
 
 
 class GoalNetwork(Part[GoalExample]):
-    """What ``language.instruction.goals`` does: a linear layer for kind, thing and place.
-
-    It sums hashed features' weights, which are rounded to bytes where they are shipped.
-    """
+    """The classifier of ``language.instruction.goals``: linear in hashed features, shipped as bytes."""
 
     def __init__(self, names: Sequence[Sequence[str]]) -> None:
         super().__init__()
-        self.sizes = [len(own) for own in names]
+        self.sizes = [len(known) for known in names]
         self.table = nn.EmbeddingBag(_GOAL_BUCKETS, sum(self.sizes), mode="sum")
         nn.init.zeros_(self.table.weight)
         self.bias = nn.Parameter(torch.zeros(sum(self.sizes)))
 
     def forward(self, rows: Sequence[NDArray[np.int64]]) -> tuple[Tensor, ...]:
-        """Return the logits of kind, thing and place; in training some features are hidden."""
+        """Return the logits of kind, thing and place."""
         flat = torch.from_numpy(np.concatenate(rows))
         starts = torch.tensor(np.cumsum([0, *map(len, rows[:-1])]))
         weights = torch.ones(len(flat))
@@ -108,19 +100,18 @@ class GoalNetwork(Part[GoalExample]):
 
     def loss(self, batch: Sequence[GoalExample]) -> Tensor:
         """Return the cross-entropy of kind, thing and place."""
-        gold = torch.tensor([own for _, own in batch])
+        gold = torch.tensor([goal for _, goal in batch])
         logits = self([row for row, _ in batch])
-        return sum(
-            (cross_entropy(one, gold[:, i]) for i, one in enumerate(logits)), torch.zeros(())
-        )
+        losses = [cross_entropy(part, gold[:, i]) for i, part in enumerate(logits)]
+        return torch.stack(losses).sum()
 
-    def right(self, examples: Sequence[GoalExample]) -> Figures:
-        """Return how often all is read right, and each of kind, thing and place."""
-        gold = torch.tensor([own for _, own in examples])
+    def accuracy(self, examples: Sequence[GoalExample]) -> Figures:
+        """Return the accuracy of whole goals, and of kind, thing and place."""
+        gold = torch.tensor([goal for _, goal in examples])
         logits = self([row for row, _ in examples])
-        right = (torch.stack([one.argmax(1) for one in logits], 1) == gold).float()
-        each = dict(zip(("kind", "thing", "place"), right.mean(0).tolist(), strict=True))
-        return {"goals_right": float(right.prod(1).mean()), **each}
+        right = (torch.stack([part.argmax(1) for part in logits], 1) == gold).float()
+        parts = dict(zip(("kind", "thing", "place"), right.mean(0).tolist(), strict=True))
+        return {"goals_right": float(right.prod(1).mean()), **parts}
 
     def arrays(self) -> dict[str, Tensor]:
         """Return the table as bytes, with a scale for each column, and the bias."""
@@ -130,22 +121,24 @@ class GoalNetwork(Part[GoalExample]):
         return {"goal/table": table, "goal/scale": scale, "goal/bias": self.bias}
 
 
-#: The features of each candidate of a slot, and the place of the right one.
+#: The features of each candidate of a slot, and the index of the right one.
 NameExample = tuple[Tensor, int]
 
 
 def name_examples(
     sentences: Sequence[Sentence], slot: str, rng: random.Random
 ) -> Iterator[NameExample]:
-    """Yield candidates of ``slot`` with their features; those of a room are some of all names."""
-    every = sorted({str(getattr(sentence.goal, slot)) for sentence in sentences})
+    """Yield candidates of ``slot`` with their features; a room's are drawn of all names."""
+    names = sorted({str(getattr(sentence.goal, slot)) for sentence in sentences})
     for sentence in sentences:
         gold = str(getattr(sentence.goal, slot))
         reading = read_goal(unmarked(sentence.text)[0])
-        own = set() if slot == "place" and rng.random() < _IN_ROOM else own_names(reading, slot)
-        names = sorted({*own, *rng.sample(every, min(_OFFERED, len(every))), gold} - {OTHER})
-        rows = [name_features(reading, slot, name) for name in names]
-        yield torch.tensor(rows), names.index(gold)
+        is_room = slot == "place" and rng.random() < _IN_ROOM
+        read = set() if is_room else own_names(reading, slot)
+        drawn = rng.sample(names, min(_ROOM_NAMES, len(names)))
+        candidates = sorted({*read, *drawn, gold} - {OTHER})
+        rows = [name_features(reading, slot, name) for name in candidates]
+        yield torch.tensor(rows), candidates.index(gold)
 
 
 class NameNetwork(Part[NameExample]):
@@ -160,8 +153,8 @@ class NameNetwork(Part[NameExample]):
         losses = [cross_entropy(self.linear(rows).T, torch.tensor([i])) for rows, i in batch]
         return torch.stack(losses).mean()
 
-    def right(self, examples: Sequence[NameExample]) -> Figures:
-        """Return how often the likeliest candidate is the right one."""
+    def accuracy(self, examples: Sequence[NameExample]) -> Figures:
+        """Return the accuracy of the most probable candidate."""
         right = [int(self.linear(rows)[:, 0].argmax()) == i for rows, i in examples]
         return {f"{self.slot}_named": float(np.mean(right))}
 
@@ -176,7 +169,7 @@ def layered(name: str, size: int, out: int) -> nn.Sequential:
 
 
 def layered_arrays(name: str, layers: nn.Sequential) -> dict[str, Tensor]:
-    """Return the weights as ``language.instruction.choices.layered`` reads them."""
+    """Return the weights by the names that ``language.instruction.choices.layered`` reads."""
     arrays, weights = {}, layers.state_dict()
     for number, layer in (1, 0), (2, 2):
         arrays[f"{name}/w{number}"] = weights[f"{layer}.weight"].T
@@ -191,26 +184,27 @@ class ChoiceNetwork(Part[ChoiceExample]):
         super().__init__()
         self.value, self.none = layered("value", value, 2), nn.Linear(none, 1)
 
-    def forward(self, one: ChoiceExample) -> tuple[Tensor, Tensor]:
+    def forward(self, example: ChoiceExample) -> tuple[Tensor, Tensor]:
         """Return the logits of being asked (none last), and of being excluded."""
-        out = self.value(torch.from_numpy(one.rows))
-        return torch.cat([out[:, 0], self.none(torch.from_numpy(one.none))]), out[:, 1]
+        logits = self.value(torch.from_numpy(example.rows))
+        none = self.none(torch.from_numpy(example.none))
+        return torch.cat([logits[:, 0], none]), logits[:, 1]
 
     def loss(self, batch: Sequence[ChoiceExample]) -> Tensor:
         """Return the mean cross-entropy of the asked value and of those excluded."""
         losses = []
-        for one in batch:
-            requested, out = self(one)
-            losses.append(cross_entropy(requested[None], torch.tensor([one.requested])))
-            others = [i for i in range(len(out)) if i != one.requested]
+        for example in batch:
+            requested, excluded = self(example)
+            losses.append(cross_entropy(requested[None], torch.tensor([example.requested])))
+            others = [i for i in range(len(excluded)) if i != example.requested]
             if others:
-                gold = torch.tensor([float(i in one.excluded) for i in others])
-                losses.append(binary_cross_entropy_with_logits(out[others], gold))
+                gold = torch.tensor([float(i in example.excluded) for i in others])
+                losses.append(binary_cross_entropy_with_logits(excluded[others], gold))
         return torch.stack(losses).sum() / len(batch)
 
-    def right(self, examples: Sequence[ChoiceExample]) -> Figures:
-        """Return how often the likeliest value (or none) is the asked one."""
-        right = [int(self(one)[0].argmax()) == one.requested for one in examples]
+    def accuracy(self, examples: Sequence[ChoiceExample]) -> Figures:
+        """Return the accuracy of the most probable value (or none)."""
+        right = [int(self(example)[0].argmax()) == example.requested for example in examples]
         return {"choices_right": float(np.mean(right))}
 
     def arrays(self) -> dict[str, Tensor]:
@@ -220,23 +214,23 @@ class ChoiceNetwork(Part[ChoiceExample]):
 
 
 class SubjectNetwork(Part[SubjectExample]):
-    """Whether a product is the thing that was asked for."""
+    """Whether a product is of the kind that is asked for."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.layers = layered("subject", size, 1)
 
     def forward(self, examples: Sequence[SubjectExample]) -> tuple[Tensor, Tensor]:
-        """Return the logit of each product, and whether it is the thing."""
+        """Return the logit and the label of each product."""
         logits = self.layers(torch.from_numpy(np.stack([row for row, _ in examples])))[:, 0]
-        return logits, torch.tensor([float(is_met) for _, is_met in examples])
+        return logits, torch.tensor([float(is_right) for _, is_right in examples])
 
     def loss(self, batch: Sequence[SubjectExample]) -> Tensor:
         """Return the cross-entropy."""
         return binary_cross_entropy_with_logits(*self(batch))
 
-    def right(self, examples: Sequence[SubjectExample]) -> Figures:
-        """Return how often a product is rightly taken for the thing asked for, or for another."""
+    def accuracy(self, examples: Sequence[SubjectExample]) -> Figures:
+        """Return the accuracy."""
         logits, gold = self(examples)
         return {"subjects_right": float(((logits > 0) == (gold > 0)).float().mean())}
 
@@ -248,7 +242,7 @@ class SubjectNetwork(Part[SubjectExample]):
 # Training
 
 
-#: What a part is fitted to, and what it is tested on.
+#: Training and held-out examples of a part.
 Sides = tuple[Sequence[E], Sequence[E]]
 
 
@@ -264,22 +258,22 @@ class Reader:
         self.figures: dict[str, float] = {}
 
     def fit(self, part: Part[E], name: str, sides: Sides[E], rate: float = 1.0) -> None:
-        """Fit ``part`` to the first of ``sides``, and note its figures on the second."""
-        fitted, heldout = sides
-        settings = self.settings
-        changes = {"run": f"{settings.run}/{name}", "learning_rate": settings.learning_rate * rate}
-        own = settings.model_copy(update=changes)
+        """Fit ``part``; add its arrays, and its figures on held-out examples."""
+        training, heldout = sides
+        whole = self.settings
+        changes = {"run": f"{whole.run}/{name}", "learning_rate": whole.learning_rate * rate}
+        settings = whole.model_copy(update=changes)
 
         @torch.no_grad()
-        def right() -> Figures:
-            return part.right(heldout)
+        def metric() -> Figures:
+            return part.accuracy(heldout)
 
-        Trainer(lambda g: shuffled(fitted, own.batch, g), part, part.loss, right).fit(own)
-        self.figures |= right()
+        Trainer(lambda g: shuffled(training, whole.batch, g), part, part.loss, metric).fit(settings)
+        self.figures |= metric()
         self.arrays |= part.arrays()
 
     def install(self) -> None:
-        """Read by what is fitted so far, from here on."""
+        """Make ``language.instruction`` read by what is fitted so far."""
         arrays = {name: t.detach().contiguous().numpy() for name, t in self.arrays.items()}
         install(arrays, {"architecture": self.columns})
 
@@ -315,16 +309,17 @@ def _fit_rooms(reader: Reader, people: Path) -> None:
     rng = random.Random(settings.seed)
     rooms = [*sentences.originals(), *sentences.generated(settings.rooms, rng)]
     for slot in ("thing", "place"):
-        own = {str(getattr(sentence.goal, slot)) for sentence in sentences.originals()}
-        reader.columns[slot] = sorted(own | {OTHER})
+        known = {str(getattr(sentence.goal, slot)) for sentence in sentences.originals()}
+        reader.columns[slot] = sorted(known | {OTHER})
     reader.install()
     names = [*reader.columns.values()]
-    fitted, heldout = (
-        [goal_example(one, names) for one in part] for part in (rooms, develop.originals())
+    training, heldout = (
+        [goal_example(sentence, names) for sentence in part]
+        for part in (rooms, develop.originals())
     )
-    reader.fit(GoalNetwork(names), "goals", (fitted, heldout))
+    reader.fit(GoalNetwork(names), "goals", (training, heldout))
     reader.install()
-    held_rooms = [*develop.originals(), *develop.generated(settings.rooms // _HELD_ROOMS, rng)]
+    held_rooms = [*develop.originals(), *develop.generated(settings.rooms // 2, rng)]
     for slot in ("thing", "place"):
         rng = random.Random(f"{settings.seed} {slot}")
         examples = list(name_examples(held_rooms, slot, rng))
@@ -337,14 +332,15 @@ def _fit_rooms(reader: Reader, people: Path) -> None:
 def _examples(
     examples_of: Callable[[Instance], Iterable[E]], shops: Sequence[Sequence[Instance]]
 ) -> tuple[list[E], list[E]]:
-    fitted, heldout = (
-        [x for one in Progress(part, unit="text") for x in examples_of(one)] for part in shops
+    training, heldout = (
+        [example for instance in Progress(part, unit="text") for example in examples_of(instance)]
+        for part in shops
     )
-    return fitted, heldout
+    return training, heldout
 
 
 def _describe(columns: dict[str, list[str]]) -> None:
-    """Name the features of choices and subjects, as an example has them."""
+    """Add the names of the features of choices and subjects, read off an example."""
     text = "a red mug"
     rows, none, _ = next(choice_features(text, (("color", ("red", "blue")),), "mug"))
     columns |= {"value": list(rows[0]), "none": list(none)}

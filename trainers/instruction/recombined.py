@@ -1,9 +1,9 @@
-"""Recombined goals: parts of many goals, and invented ones, in one instruction.
+"""Recombined goals (data augmentation): kinds, properties and values of many goals in one instruction.
 
-Nobody can play them. They teach to read: training goals name some hundred kinds, properties and
-values, always the same together, and what was seen together is taken for a rule. Here any kind stands
-beside any properties and values; some of each are any English words; colors, sizes, numbers and codes
-are made up in their usual forms.
+They teach to read, nobody can play them. Training goals name some hundred kinds, properties and values,
+always the same together, so a model would learn the combinations. Here any kind stands beside any
+properties and values; some of each are any English words; colors, sizes, numbers and codes are made up
+in their usual forms.
 """
 
 import random
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from stategate.envs.webshop.catalogue import Product
+from stategate.envs.webshop.goals import NO_LIMIT
 from stategate.envs.webshop.reward import COLORS
 from stategate.envs.webshop.wordings import reword
 from stategate.stores.files import read_yaml
@@ -22,15 +23,14 @@ from stategate.stores.tokens import encoding
 from stategate.trainers.instruction.marked import mark
 
 _STRANGE = 0.15  # share of kinds and properties that are any words
-_OWN = 0.45  # share of values that some product offers
-_UNLIMITED = 0.2
+_OFFERED = 0.45  # share of values that some product offers, and of kinds that some goal names
+_UNLIMITED = 0.2  # share of goals
 _CENTS = 0.15  # share of amounts with cents
 _OTHER_LIMITS = 0.45  # share of limits that no family writes
-_OURS = 147  # of the limits: those of other writers are for their own requests (``written``)
 _USUAL = (("color",), ("size",), ("color", "size"), ("color", "size"), ("for", "color", "size"))
-_USUALLY = 0.6  # share of goals that choose among these
-_COUNTS = (0, 1, 1, 1, 2, 2, 2, 3)  # values of the others
-_PROPERTIES = (1, 1, 2, 2, 3, 3, 4, 5, 6, 7)
+_USUALLY = 0.6  # share of goals whose choices are one of these
+_COUNTS = (0, 1, 1, 1, 2, 2, 2, 3)  # of choices of the other goals, drawn evenly
+_PROPERTIES = (1, 1, 2, 2, 3, 3, 4, 5, 6, 7)  # counts, drawn evenly
 #: Words, frames, ways to say a limit and to name another number, by name.
 PARTS: dict[str, list[Any]] = read_yaml(Path(__file__).with_name("parts.yaml").read_text("utf-8"))
 
@@ -44,9 +44,8 @@ def recombined(
 ) -> Iterator[str]:
     """Yield ``count`` marked texts: parts of ``goals`` and ``products``, said in ``families``.
 
-    A part of them says its limit as no family does (``parts.yaml``): also lower ends, and refusals.
+    Some say their limit as no family does (``parts.yaml``): also lower ends, and refusals.
     """
-    forms = PARTS["limits"][:_OURS]
     rng = random.Random(f"recombined {seed}")
     kinds = sorted({goal["query"] for goal in goals})
     properties = sorted({text for goal in goals for text in goal["attributes"]})
@@ -59,13 +58,13 @@ def recombined(
             names: Sequence[str] = rng.choice(_USUAL)
         else:
             names = rng.sample(sorted({*offered, "material", "length"}), rng.choice(_COUNTS))
-        limit = 1_000_000.0 if rng.random() < _UNLIMITED else 10.0 * rng.randint(1, 40)
+        limit = NO_LIMIT if rng.random() < _UNLIMITED else 10.0 * rng.randint(1, 40)
         chosen = rng.sample(properties, min(len(properties), rng.choice(_PROPERTIES)))
         goal = {
             **rng.choice(goals),
-            "query": _any(rng.choice(kinds), rng),
+            "query": _or_words(rng.choice(kinds), rng),
             "price_upper": limit,
-            "attributes": [_any(text, rng) for text in chosen],
+            "attributes": [_or_words(text, rng) for text in chosen],
             "goal_options": {name: _value(name, offered, rng) for name in names},
         }
         others = {
@@ -73,7 +72,7 @@ def recombined(
             for name, value in goal["goal_options"].items()
         }
         shown = replace(products[0], options=others)
-        limits = forms if rng.random() < _OTHER_LIMITS else ()
+        limits = PARTS["limits"] if rng.random() < _OTHER_LIMITS else ()
         family = rng.choice(families)
         reworded = reword(goal, shown, family, f"{seed} {i}", mark=mark, limits=limits)
         yield str(reworded["instruction_text"])
@@ -81,12 +80,11 @@ def recombined(
 
 def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> Iterator[str]:
     """Yield ``count`` marked texts of a thing and a limit, some after talk, some beside a number."""
-    forms = PARTS["limits"][:_OURS]
     rng = random.Random(f"short {seed}")
     kinds = sorted({str(goal["query"]) for goal in goals})
     properties = sorted({text for goal in goals for text in goal["attributes"]})
     for _ in range(count):
-        form = rng.choice(forms) if rng.random() < _OTHER_LIMITS else _plain_limit(rng)
+        form = rng.choice(PARTS["limits"]) if rng.random() < _OTHER_LIMITS else _plain_limit(rng)
         form = form.replace("dollars", rng.choice(PARTS["money"]))
         low = rng.randint(2, 300)
         high = low + rng.randint(1, 200)
@@ -95,14 +93,14 @@ def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> It
         ]
         ends = {"low": mark("low", amounts[0]), "n": mark("high", amounts[1])}
         ends["words"] = ends["n"]
-        thing = rng.choice(kinds) if rng.random() < _OWN else _words(rng)
+        thing = rng.choice(kinds) if rng.random() < _OFFERED else _words(rng)
         number, part = rng.randint(2, 60), rng.choice(english_words())
         yield rng.choice(PARTS["frames"]).format(
             kind=mark("thing", thing),
             limit=mark("limit", form.format(**ends)),
             count=mark("property", str(number)),
             part=mark("property", part),
-            property=mark("property", _any(rng.choice(properties), rng)),
+            property=mark("property", _or_words(rng.choice(properties), rng)),
             value=mark("value", _value(rng.choice(("color", "size")), {}, rng)),
         )
 
@@ -113,8 +111,8 @@ def _plain_limit(rng: random.Random) -> str:
     before, after = rng.choice((("", ""), ("", ""), ("$", ""), ("", " dollars")))
     low, high = f"{before}{{low}}{after}", f"{before}{{n}}{after}"
     range_ = rng.choice((f"{low} to {high}", f"between {low} and {high}", f"{low}-{high}"))
-    one = (f"{upper} {high}", f"{lower} {low}", range_)
-    return rng.choices(one, (6, 2, 1))[0]
+    forms = (f"{upper} {high}", f"{lower} {low}", range_)
+    return rng.choices(forms, (6, 2, 1))[0]
 
 
 @cache
@@ -124,7 +122,8 @@ def english_words() -> tuple[str, ...]:
     return tuple(text[1:] for text in texts if re.fullmatch(r" [a-z]{3,12}", text))
 
 
-def _any(text: str, rng: random.Random) -> str:
+def _or_words(text: str, rng: random.Random) -> str:
+    """Return ``text``, or any words in its place."""
     return text if rng.random() >= _STRANGE else _words(rng)
 
 
@@ -133,10 +132,10 @@ def _words(rng: random.Random) -> str:
 
 
 def _value(name: str, offered: Mapping[str, Sequence[str]], rng: random.Random) -> str:
-    """Return a value of a choice: one that a product offers, or one made up in a usual form."""
+    """Return a value of the choice ``name``: one that a product offers, or one in a usual form."""
     if name == "for":
         return str(rng.choice(PARTS["people"]))
-    if name in offered and rng.random() < _OWN:
+    if name in offered and rng.random() < _OFFERED:
         return rng.choice(offered[name])
     if "color" in name:
         color, code = rng.choice(COLORS), rng.choice("abcdefgz")

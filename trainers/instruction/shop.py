@@ -1,8 +1,7 @@
-"""The shop's goals in many wordings: texts to tag, and pages beside them; some are held out.
+"""The shop's goals in many wordings as examples: texts to tag, and product pages beside them.
 
-On a page it is learned which value is asked, and whether the product can be what is. Choices are those
-of the goal's product and of others that the shop's search finds for it, so that a value that is not
-offered is seen, too.
+A page's examples say which value of each choice is asked, and whether the product is right. Pages are
+the goal's product and others that the shop's search finds for it, so some do not offer what is asked.
 """
 
 import random
@@ -13,6 +12,7 @@ from typing import Any
 
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import Product
+from stategate.envs.webshop.goals import NO_LIMIT
 from stategate.envs.webshop.reward import score
 from stategate.envs.webshop.wordings import SPLITS, TEMPLATE, names_of, reword
 from stategate.language.instruction.aligned import AlignedInstruction
@@ -22,16 +22,16 @@ from stategate.trainers.instruction.recombined import recombined, short_texts
 from stategate.trainers.settings import ReaderSettings
 from stategate.trainers.webshop import load_shop, practice
 
-#: Drawn more often than others: they have the most to tell apart, and the shop's own words are usual.
-_OFTEN = ("negation", "amend", "correction", "bare", TEMPLATE)
-_OFTENER = 0.3  # share of wordings that are drawn among these
-_THINNED = 0.35  # share of goals that ask for less: people say less than the shop's goals do
-_EXAMINED, _HELD_PAGES = 600, 300  # texts and pages that are held out
+#: Families drawn more often: the hardest to read, and the template, the commonest at inference.
+_FREQUENT = ("negation", "amend", "correction", "bare", TEMPLATE)
+_FREQUENT_SHARE = 0.3
+_REDUCED = 0.35  # share of goals that ask for less: people say less than the shop's goals do
+_HELD_TEXTS, _HELD_PAGES = 600, 300
 
 
 @dataclass(frozen=True)
 class Instance:
-    """A goal in some wording, and the products on whose pages it is read."""
+    """A goal in some wording, and the products whose pages stand beside it."""
 
     goal: Mapping[str, Any]
     pages: tuple[Product, ...]
@@ -39,7 +39,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class ChoiceExample:
-    """One choice of a page: its features, the value that is asked (n: none), those excluded."""
+    """One choice of n values on a page: features, the asked value's index (n: none), excluded ones."""
 
     rows: Floats
     none: Floats
@@ -47,7 +47,7 @@ class ChoiceExample:
     excluded: tuple[int, ...]
 
 
-#: The features of a product's page beside an instruction, and whether it can be what is asked.
+#: The features of a product's page beside an instruction, and whether the product is right.
 SubjectExample = tuple[Floats, bool]
 
 
@@ -57,33 +57,34 @@ def instances(
     """Return each goal in a wording of ``families`` or of the template; some goals ask for less."""
     rng = random.Random(seed)
     instances: list[Instance] = []
-    often = [name for name in _OFTEN if name == TEMPLATE or name in families]
+    frequent = [name for name in _FREQUENT if name == TEMPLATE or name in families]
     for i, goal in enumerate(goals):
-        own = shop.products[goal["asin"]]
+        product = shop.products[goal["asin"]]
         hits = [shop.products[a] for a in shop.search(f"{goal['query']} {goal['name']}", 12)]
-        others = [p for p in hits if p.asin != own.asin and p.options]
-        family = rng.choice(often if rng.random() < _OFTENER else families)
-        words = dict(goal)
+        others = [p for p in hits if p.asin != product.asin and p.options]
+        family = rng.choice(frequent if rng.random() < _FREQUENT_SHARE else families)
+        worded = dict(goal)
         if family != TEMPLATE:
-            reduced = _thinned(goal, rng) if rng.random() < _THINNED else goal
-            words = reword(reduced, own, family, f"{seed} {i}")
-        instances.append(Instance(words, (own, *rng.sample(others, min(2, len(others))))))
+            reduced = _reduced(goal, rng) if rng.random() < _REDUCED else goal
+            worded = reword(reduced, product, family, f"{seed} {i}")
+        instances.append(Instance(worded, (product, *rng.sample(others, min(2, len(others))))))
     return instances
 
 
-def _thinned(goal: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+def _reduced(goal: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Return a goal with one or two of the attributes, half of the options, perhaps no limit."""
     few = min(len(goal["attributes"]), rng.randint(1, 2))
     options = {name: value for name, value in goal["goal_options"].items() if rng.random() < 0.5}
     return {
         **goal,
         "attributes": rng.sample(list(goal["attributes"]), few),
         "goal_options": options,
-        "price_upper": rng.choice((goal["price_upper"], 1_000_000.0)),
+        "price_upper": rng.choice((goal["price_upper"], NO_LIMIT)),
     }
 
 
 def choice_examples(instance: Instance) -> Iterator[ChoiceExample]:
-    """Yield the choices of an instance's pages as its instruction asks of them."""
+    """Yield an example for each choice on an instance's pages."""
     goal = instance.goal
     options = {str(k): str(v) for k, v in goal["goal_options"].items()}
     for product in instance.pages:
@@ -92,15 +93,14 @@ def choice_examples(instance: Instance) -> Iterator[ChoiceExample]:
         for (name, values), (rows, none, _) in zip(choices, described, strict=True):
             value = options.get(name)
             requested = values.index(value) if value in values else len(values)
-            out = goal.get("excluded", {}).get(name)
-            excluded = tuple(i for i, value in enumerate(values) if value == out)
-            yield ChoiceExample(
-                columns("value", rows), columns("none", [none])[0], requested, excluded
-            )
+            excluded_value = goal.get("excluded", {}).get(name)
+            excluded = tuple(i for i, value in enumerate(values) if value == excluded_value)
+            (none_features,) = columns("none", [none])
+            yield ChoiceExample(columns("value", rows), none_features, requested, excluded)
 
 
 def subject_examples(shop: WebShop, instance: Instance) -> Iterator[SubjectExample]:
-    """Yield an instance's pages; one is met if buying it rightly has the reward 1."""
+    """Yield an example for each page; a product is right if buying it can have the reward 1."""
     goal = instance.goal
     options = {str(k): str(v) for k, v in goal["goal_options"].items()}
     for product in instance.pages:
@@ -118,9 +118,9 @@ def _choices(product: Product) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 @dataclass(frozen=True)
 class ShopData:
-    """A shop with its goals and the families of wordings; ``held`` ones are left out of training.
+    """A shop with its training and held-out goals, and families of wordings.
 
-    Where no family is left out, those of training are ``held_families``, too.
+    Where no family is held out, ``held_families`` are those of training, too.
     """
 
     world: WebShop
@@ -154,9 +154,9 @@ class ShopData:
         yield from short_texts(self.goals, count, seed)
 
     def held_texts(self, seed: int) -> list[str]:
-        """Return marked texts of the families that are left out."""
+        """Return marked texts of held-out goals in held-out families."""
         parts = (self.heldout, self._products(), self.held_families)
-        return list(recombined(*parts, _EXAMINED, seed + 1))
+        return list(recombined(*parts, _HELD_TEXTS, seed + 1))
 
     def instances(self, pages: int, seed: int) -> tuple[list[Instance], list[Instance]]:
         """Return goals in words beside products, to train on and held out."""

@@ -1,9 +1,8 @@
-"""Train the token tagger: an adapter on the sentence model that says what each word is.
+"""Train ``tagger``: an adapter on the sentence model that tags each word of an instruction.
 
-Sentences come from other writers' requests, parts and limits exchanged (``written``), from the shop's
-wordings, recombined, and from people's sentences for tasks in rooms; each epoch draws new ones. The
-splits of wordings in ``held_out``, one in ten of the writers' requests and the goals of
-``valid_unseen``'s games are left out.
+Sentences come from other writers' requests (``written``), the shop's wordings (``recombined``) and
+people's sentences for tasks in rooms; each epoch draws new ones. Held out are the splits of wordings in
+``held_out``, one in ten of the writers' requests and the goals of ``valid_unseen``'s games.
 """
 
 import random
@@ -31,7 +30,7 @@ from stategate.trainers.settings import TaggerSettings
 from stategate.trainers.trainer import Figures, TrainingRun, file_hashes
 
 _PIECES = 128  # word pieces of a text that are read
-_NUMBERS = 6.0  # how much a number's tag counts beside a word's: its direction is hardest to read
+_NUMBER_WEIGHT = 6.0  # of a number's tag in the loss: upper or lower end is hardest to tell
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,8 @@ class TagModel(AdaptedModel[TaggedText]):
 
     def forward(self, batch: Sequence[TaggedText]) -> Tensor:
         """Return the logits (tokens, TAGS) of all tokens of ``batch``."""
-        masks = [one.places == np.arange(len(one.tags))[:, None] for one in batch]
-        logits: Tensor = self.head(self.means([one.pieces for one in batch], masks))
+        masks = [text.places == np.arange(len(text.tags))[:, None] for text in batch]
+        logits: Tensor = self.head(self.means([text.pieces for text in batch], masks))
         return logits
 
     def length(self, example: TaggedText) -> int:
@@ -70,30 +69,30 @@ class TagModel(AdaptedModel[TaggedText]):
 
     def loss(self, batch: Sequence[TaggedText]) -> Tensor:
         """Return the cross-entropy of the tags, numbers weighted."""
-        gold = torch.from_numpy(np.concatenate([one.tags for one in batch]))
-        is_number = torch.from_numpy(np.concatenate([one.is_number for one in batch]))
-        weight = torch.where(is_number, _NUMBERS, 1.0)
+        gold = torch.from_numpy(np.concatenate([text.tags for text in batch]))
+        is_number = torch.from_numpy(np.concatenate([text.is_number for text in batch]))
+        weight = torch.where(is_number, _NUMBER_WEIGHT, 1.0)
         return (cross_entropy(self(batch), gold, reduction="none") * weight).sum() / weight.sum()
 
     @torch.inference_mode()
-    def right(self, texts: Sequence[TaggedText]) -> Figures:
-        """Return the share of tokens with the right tag, and of texts whose limits are all right."""
+    def accuracy(self, texts: Sequence[TaggedText]) -> Figures:
+        """Return the accuracy of tags, and the share of texts whose limits are all right."""
         ends = [TAGS.index("high"), TAGS.index("low")]
         tags, limits = [], []
-        for one in texts:
-            best = self([one]).argmax(1).numpy()
-            tags += (best == one.tags).tolist()
-            limits.append(all(((best == end) == (one.tags == end)).all() for end in ends))
+        for text in texts:
+            best = self([text]).argmax(1).numpy()
+            tags += (best == text.tags).tolist()
+            limits.append(all(((best == end) == (text.tags == end)).all() for end in ends))
         return {"tags_right": float(np.mean(tags)), "limits_right": float(np.mean(limits))}
 
     @torch.inference_mode()
     def calibrate(self, texts: Sequence[TaggedText]) -> float:
-        """Scale the head so that its probabilities are likeliest on ``texts`` (temperature scaling).
+        """Calibrate the head on ``texts`` by temperature scaling (Guo et al. 2017).
 
-        Returns the factor on the logits (Guo et al. 2017).
+        Returns the factor on the logits.
         """
-        logits = torch.cat([self([one]) for one in texts])
-        gold = torch.from_numpy(np.concatenate([one.tags for one in texts]))
+        logits = torch.cat([self([text]) for text in texts])
+        gold = torch.from_numpy(np.concatenate([text.tags for text in texts]))
         best = minimize_scalar(
             lambda scale: float(cross_entropy(scale * logits, gold)),
             bounds=(0.1, 3),
@@ -104,12 +103,12 @@ class TagModel(AdaptedModel[TaggedText]):
         return float(best.x)
 
 
-def measured(model: TagModel, held: Mapping[str, Sequence[TaggedText]]) -> Figures:
-    """Return the mean of all figures as ``right``, and the figures of each set of texts."""
+def heldout_accuracy(model: TagModel, heldout: Mapping[str, Sequence[TaggedText]]) -> Figures:
+    """Return the accuracies on each set of texts, and first their mean as ``right``."""
     figures = {
         f"{name}_{figure}": share
-        for name, texts in held.items()
-        for figure, share in model.right(texts).items()
+        for name, texts in heldout.items()
+        for figure, share in model.accuracy(texts).items()
     }
     return {"right": float(np.mean([*figures.values()])), **figures}
 
@@ -128,12 +127,12 @@ def train(settings: TaggerSettings) -> dict[str, Any]:
 
     def texts(generator: Generator) -> list[TaggedText]:
         marked_texts = _texts(settings, shop, rooms, generator.initial_seed())
-        return [one for text in marked_texts if len((one := model.example(text)).tags)]
+        return [text for text in map(model.example, marked_texts) if len(text.tags)]
 
-    epochs = model.fit(settings, texts, lambda: measured(model, heldout))
-    every = [text for texts in heldout.values() for text in texts]
-    figures = {**measured(model, heldout), "scale": model.calibrate(every)}
-    table = [{"agent": "held out", "n": len(every), **figures}]
+    epochs = model.fit(settings, texts, lambda: heldout_accuracy(model, heldout))
+    all_heldout = [text for texts in heldout.values() for text in texts]
+    figures = {**heldout_accuracy(model, heldout), "scale": model.calibrate(all_heldout)}
+    table = [{"agent": "held out", "n": len(all_heldout), **figures}]
     architecture = {"tags": list(TAGS), **model.architecture}
     facts = {"families": shop.families, "epochs": epochs}
     return run.finish("tagger", architecture, model.arrays(), table, facts)
@@ -142,7 +141,8 @@ def train(settings: TaggerSettings) -> dict[str, Any]:
 def _texts(settings: TaggerSettings, shop: ShopData, rooms: Recombined, seed: int) -> Iterator[str]:
     """Yield an epoch's marked texts."""
     rng = random.Random(f"rooms {seed}")
-    yield from (one.text for one in rng.sample([*rooms.originals()], settings.rooms // 2))
-    yield from (one.text for one in rooms.generated(settings.rooms // 2, rng))
+    originals = rng.sample([*rooms.originals()], settings.rooms // 2)
+    yield from (sentence.text for sentence in originals)
+    yield from (sentence.text for sentence in rooms.generated(settings.rooms // 2, rng))
     yield from shop.texts(settings.texts // 2, seed)
     yield from written_texts(settings.written, seed)

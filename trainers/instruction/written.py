@@ -1,8 +1,8 @@
-"""Other writers' requests, marked by hand (``written.txt``), and made anew out of each other's parts.
+"""Other writers' requests, annotated by hand (``written.txt``), and recombined out of their parts.
 
-A line is what a person would type, with its parts in tags of their name: ``<thing>kettle</thing>``.
-Several writers wrote them who had seen neither this code nor its other sentences: what a limit is said
-with differs more between writers than within any list of ways to say it.
+A line is what a person would type, with its parts in tags: ``<thing>kettle</thing>``. The writers had
+seen neither this code nor its other sentences: how a limit is said differs more between writers than
+within any list of ways to say it.
 """
 
 import random
@@ -18,7 +18,7 @@ WRITTEN = Path(__file__).with_name("written.txt")
 _PART = re.compile(r"<(\w+)>(.*?)</\1>")
 _LIMIT = ("limit", "high", "low")
 _ENDS = {mark(tag, "x")[0] for tag in _LIMIT[1:]}  # the marks that open an amount
-_HELD_OUT = 10  # of the requests, one in so many is left out
+_HELD_OUT = 10  # of the requests, one in so many
 _OTHER_PART, _OTHER_LIMIT = 0.5, 0.5  # share of parts, and of limits, that are another sentence's
 _OTHER_NUMBER = 0.25  # share of texts that name a further number
 _OTHER_AMOUNT = 0.7  # share of amounts in digits that are another one
@@ -57,7 +57,7 @@ def written_texts(count: int, seed: int) -> Iterator[str]:
     for tag, text in (part for request in requests for part in request):
         if tag != "said" or _has_end(text):
             pools.setdefault(tag, []).append(text)
-    pools["said"] += map(_filled, PARTS["limits"])
+    pools["said"] += map(_filled, [*PARTS["limits"], *PARTS["other_writers_limits"]])
     rng = random.Random(f"written {seed}")
     for _ in range(count):
         text = _exchanged(rng.choice(requests), pools, rng)
@@ -86,6 +86,7 @@ def _lines() -> list[str]:
 
 
 def _filled(form: str) -> str:
+    """Return a form of a limit, marked; its amounts are redrawn later."""
     low, high = mark("low", "20"), mark("high", "45")
     return mark("limit", form.format(low=low, n=high, words=high))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from stategate.evals.core.run_directory import summary_text
+from stategate.evals.core.reports import summary_text
 from stategate.evals.settings import EVALUATIONS, Evaluation, Replay
 from stategate.stores.runs import read_rows
 from stategate.ui.cli.main import examples

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import typer
 
-from stategate.evals.core.run_directory import table as summary_table
+from stategate.evals.core.reports import table as summary_table
 from stategate.stores.assets.fetch import ASSETS, asset_path
 from stategate.stores.errors import require_extra
 from stategate.stores.settings import Settings, option

@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from stategate.evals.core.run_directory import (
+from stategate.evals.core.reports import (
     Run,
     cells,
     find_runs,

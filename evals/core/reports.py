@@ -1,4 +1,4 @@
-"""Reading a run directory without changing a byte of it: rows, findings, summaries as tables."""
+"""Reports of run directories, which are only read: rows, stories, summaries as tables."""
 
 import re
 import tarfile
@@ -16,25 +16,24 @@ from stategate.stores.runs import read_rows
 
 Outcome = Literal["success", "partial", "failed", "errors"]
 _ARGS, _SUMMARY = "args.json", "summary.json"
-#: Bytes of a plot; whatever is larger is none, and nobody's browser should get it.
-_PICTURE = 4_000_000
+_MAX_IMAGE = 4_000_000  # bytes of a plot: a browser must not get a larger file
 #: metric: (heading, factor, decimals). Others are shown under their own name, with four digits.
-_SHOWN: dict[str, tuple[str, int, int]] = tomllib.loads(
+_FORMATS: dict[str, tuple[str, int, int]] = tomllib.loads(
     Path(__file__).with_name("metrics.toml").read_text("utf-8")
 )
-#: Columns of episodes and of evidence that fit a terminal; where there are others, these are shown.
+#: Columns that fit a terminal; tables of episodes and of evidence, which have more, show these.
 _COLUMNS = frozenset(
     "agent n success score steps tokens_per_step seconds turn_any_5 turn_all_5 turn_any_10"
     " turn_any_in600 session_any_5 abstention_auc".split()
 )
 _TESTED = ("score", "ndcg", "right", "f1")
-#: Bounds of intervals and standard errors stand beside their value or not at all.
-_BESIDE = re.compile(r"_(se|low|high)$")
+#: Columns of bounds and standard errors: no columns of their own where their value has one.
+_ERROR_COLUMN = re.compile(r"_(se|low|high)$")
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run as it lies on the disk; a run that still goes on has no summary yet."""
+    """A run directory's content; ``summary`` is empty before the run has ended."""
 
     folder: Path
     args: dict[str, Any]
@@ -54,7 +53,7 @@ def find_runs(roots: Iterable[Path]) -> list[Path]:
 def read_run(folder: str | Path) -> Run:
     """Read a run directory. Raises ``UserError`` for anything else.
 
-    A last row that a kill tore is left out (and left on the disk).
+    A last row that a kill cut off is left out (and left on the disk).
     """
     path = Path(folder).expanduser()
     if not (path / _ARGS).is_file():
@@ -68,7 +67,9 @@ def read_run(folder: str | Path) -> Run:
         episodes = [row for file in files if file.is_file() for row in read_rows(file)]
     if not isinstance(args, dict) or not isinstance(summary, dict):
         raise UserError(f"'{folder}' is no run directory: {_ARGS} holds no arguments")
-    images = [p for p in sorted(path.glob("*.png")) if p.is_file() and p.stat().st_size <= _PICTURE]
+    images = [
+        p for p in sorted(path.glob("*.png")) if p.is_file() and p.stat().st_size <= _MAX_IMAGE
+    ]
     return Run(path, args, summary, episodes, tuple(images))
 
 
@@ -91,15 +92,15 @@ def unpack_runs(archives: Path, target: Path) -> Path:
 def read_stories(page: Path, roots: Sequence[Path]) -> list[dict[str, Any]]:
     """Return the stories of a page about runs under ``roots``.
 
-    A story is a run in a sentence: title, text, run, command ("" for none), and bars of the figures
-    that it speaks of: (name, share, words). Raises ``UserError`` where a run has no such figure.
+    A story is a run in a sentence: title, text, run, command ("" for none), and a bar (name, share,
+    label) for each figure in the text. Raises ``UserError`` where a run has no such figure.
     """
     rows = yaml.safe_load(page.read_text(encoding="utf-8")) if page.is_file() else []
     return [_fill(row, roots) for row in rows]
 
 
 def _fill(story: Mapping[str, Any], roots: Sequence[Path]) -> dict[str, Any]:
-    """Fill a story with the figures of its runs; shares are told in percent."""
+    """Fill a story with the figures of its runs, in percent."""
     metric, folders, bars, rows = story["metric"], [], [], []
     for name, agents in story["bars"].items():
         folders.append(next((root / name for root in roots if (root / name).is_dir()), Path(name)))
@@ -110,11 +111,11 @@ def _fill(story: Mapping[str, Any], roots: Sequence[Path]) -> dict[str, Any]:
     spreads = [
         f" ± {100 * row[f'{metric}_se']:.1f}" if f"{metric}_se" in row else "" for row in rows
     ]
-    scaled = [{k: v * _SHOWN.get(k, ("", 1, 0))[1] for k, v in row.items()} for row in rows]
-    words = dict(zip("abcdefgh", values, strict=False))
+    scaled = [{k: v * _FORMATS.get(k, ("", 1, 0))[1] for k, v in row.items()} for row in rows]
+    letters = dict(zip("abcdefgh", values, strict=False))
     return {
         "title": story["title"],
-        "text": story["text"].format(**words, n=rows[0]["n"], rows=scaled),
+        "text": story["text"].format(**letters, n=rows[0]["n"], rows=scaled),
         "command": story.get("command", ""),
         "run": folders[0],
         "bars": [
@@ -125,12 +126,12 @@ def _fill(story: Mapping[str, Any], roots: Sequence[Path]) -> dict[str, Any]:
 
 
 def _row_of(run: Run, agent: str, metric: str) -> dict[str, Any]:
-    """Return the row of an agent over everything: its first, or that of the average."""
-    rows = [r for r in run.summary.get("rows") or () if r.get("agent") == agent and metric in r]
-    found = [row for row in rows if row.get("dataset", "average") == "average"]
-    if not found:
-        raise UserError(f"run '{run.folder.name}' has no {metric} of '{agent}'")
-    return dict(found[0])
+    """Return an agent's first row, or where rows are by dataset that of the average."""
+    for row in run.summary.get("rows") or ():
+        is_overall = row.get("dataset", "average") == "average"
+        if row.get("agent") == agent and metric in row and is_overall:
+            return dict(row)
+    raise UserError(f"run '{run.folder.name}' has no {metric} of '{agent}'")
 
 
 # Summaries ---------------------------------------------------------------------------------------
@@ -147,10 +148,10 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
 def cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Return the headings and the cells of summary rows, each value ± its standard error."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    columns = [c for c in columns if _BESIDE.sub("", c) not in {*columns} - {c}]
+    columns = [c for c in columns if _ERROR_COLUMN.sub("", c) not in {*columns} - {c}]
     if not any(row.get("cost") for row in rows):  # a local model's is nil
         columns = [column for column in columns if column != "cost"]
-    heads = [_SHOWN.get(column, (column, 1, 0))[0] for column in columns]
+    heads = [_FORMATS.get(column, (column, 1, 0))[0] for column in columns]
     return heads, [[_cell(row, column) for column in columns] for row in rows]
 
 
@@ -174,9 +175,9 @@ def _cell(row: Mapping[str, Any], metric: str) -> str:
     value, error = row.get(metric), row.get(f"{metric}_se")
     if isinstance(value, bool) or not isinstance(value, int | float):
         return "" if value is None else str(value)
-    if metric not in _SHOWN:
+    if metric not in _FORMATS:
         text = f"{value:.4g}" if isinstance(value, float) else str(value)
         return f"{text} ± {error:.2g}" if isinstance(error, float) else text
-    _, factor, decimals = _SHOWN[metric]
+    _, factor, decimals = _FORMATS[metric]
     text = f"{value * factor:.{decimals}f}"
     return text if error is None else f"{text} ± {error * factor:.{decimals}f}"
