@@ -102,7 +102,10 @@ def split_place(place: str | Path, default: str) -> tuple[str, str]:
     address, _, name = str(place).partition("#")
     name = name or default
     if not _NAME.fullmatch(name):
-        raise UserError(f"'{name}' is no name for tables: small letters, digits and '_'")
+        raise UserError(
+            "what follows '#' in a place names tables, by small letters, digits and '_': write another"
+            " '#' (in a password) as %23"
+        )
     url = from_environment(address)
     if not url.startswith(("postgresql://", "postgres://")):
         raise UserError(
