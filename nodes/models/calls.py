@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -20,9 +21,10 @@ import httpx2
 from langchain_core.messages import AIMessage, BaseMessage
 
 from stategate.nodes.resources import Resources
-from stategate.stores.errors import ModelUnavailable, UserError, error_with_type
+from stategate.stores.errors import ModelUnavailable, UserError, describe_error, error_with_type
+from stategate.stores.files import parse_json
 from stategate.stores.http import on_loopback
-from stategate.stores.text import one_line, without_password
+from stategate.stores.text import one_line, storable, without_password
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -33,6 +35,8 @@ MAX_ANSWER_BYTES = 32 << 20
 RETRIES = 2
 #: Statuses of servers that may answer later.
 _BUSY = (408, 409, 425, 429)
+#: Bytes of an answer that are kept, to tell the error that it holds.
+_BEGINNING = 4096
 #: Brackets of a reply that may turn out to begin nothing.
 _STARTS = 1_000
 
@@ -88,11 +92,19 @@ def http_client(base_url: str, seconds: float, *, is_async: bool = True) -> Any:
     return openai.DefaultAsyncHttpxClient(**settings, event_hooks={"response": [_limit]})
 
 
+@dataclass
+class _Heard:
+    """What a call's server said last: the seconds or the date to wait for, its answer's beginning."""
+
+    wait: str = ""
+    beginning: bytearray = field(default_factory=bytearray)
+
+
 class _Limited(httpx2.AsyncByteStream):
     """A stream that fails once it has sent more than ``MAX_ANSWER_BYTES``."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, beginning: bytearray) -> None:
+        self._stream, self._beginning = stream, beginning
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
@@ -100,20 +112,22 @@ class _Limited(httpx2.AsyncByteStream):
             size += len(part)
             if size > MAX_ANSWER_BYTES:
                 raise httpx2.DecodingError("an answer of over 32 MB")
+            if size <= _BEGINNING:
+                self._beginning += part
             yield part
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-#: Seconds that a call's server asked to wait, by each of its answers.
-_waits: ContextVar[list[str]] = ContextVar("waits")
+_heard: ContextVar[_Heard] = ContextVar("heard")
 
 
 async def _limit(response: Any) -> None:
-    if wait := response.headers.get("retry-after", ""):
-        _waits.get([]).append(wait[:40])
-    response.stream = _Limited(response.stream)
+    heard = _heard.get(_Heard())
+    heard.wait = response.headers.get("retry-after", "")[:40]
+    heard.beginning.clear()
+    response.stream = _Limited(response.stream, heard.beginning)
 
 
 async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
@@ -127,30 +141,31 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
 
     seconds = getattr(model, "request_timeout", None)
     where = without_password(str(getattr(model, "openai_api_base", None) or "its default address"))
-    server, fix = f"the model server at {where}", "start it, wait, or check its base_url"
-    waits: list[str] = []
-    _waits.set(waits)
+    server, heard = f"the model server at {where}", _Heard()
+    _heard.set(heard)
+
+    def unavailable(problem: str) -> ModelUnavailable:
+        if heard.wait:
+            wait = f"asks to wait {_seconds(heard.wait)}: ask again then, or raise timeout"
+            return ModelUnavailable(f"{server} {problem} and {wait}")
+        return ModelUnavailable(f"{server} {problem}: start it, wait, or check its base_url")
+
     try:
         async with asyncio.timeout(seconds):
             return await call(model)
     except UserError:
         raise
     except TimeoutError as error:
-        problem = f"gives no whole answer within {seconds:.0f} s"
-        if waits:
-            problem, fix = f"asks to wait {_seconds(waits[-1])}", "ask again then, or raise timeout"
-        raise ModelUnavailable(f"{server} {problem}: {fix}") from error
-    except openai.BadRequestError as error:
-        raise RequestRefused(
-            f"the model server refused the request: {_reason_of(error)}"
-        ) from error
+        raise unavailable(f"gives no whole answer within {seconds:.0f} s") from error
     except openai.APIStatusError as error:
+        reason = _reason_of(error)
         if error.status_code in _BUSY or error.status_code >= 500:
-            problem = f"is busy or broken ({_reason_of(error)})"
-            raise ModelUnavailable(f"{server} {problem}: {fix}") from error
-        raise UserError(f"the model server refused the request: {_reason_of(error)}") from error
+            raise unavailable(f"is busy or broken ({reason})") from error
+        fix = "check base_url (redirects are not followed), the model's name and settings, the key"
+        kind = RequestRefused if isinstance(error, openai.BadRequestError) else UserError
+        raise kind(f"{server} refused the request ({reason}): {fix}") from error
     except (openai.APIError, httpx2.HTTPError) as error:
-        raise ModelUnavailable(f"{server} does not answer ({_reason_of(error)}): {fix}") from error
+        raise unavailable(f"does not answer ({_reason_of(error)})") from error
     # What clients raise for an answer that is none: a text for an object, no choices, deep JSON.
     except (
         RecursionError,
@@ -160,10 +175,22 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
         TypeError,
         ValueError,
     ) as e:
+        if reason := _error_in(heard.beginning):
+            raise unavailable(f"answers with an error ({reason})") from e
         raise ModelUnavailable(
             f"{server} gives no answer that can be read ({error_with_type(e)}): "
             "is it an OpenAI-compatible server, and its URL the one that ends in /v1?"
         ) from e
+
+
+def _error_in(answer: bytearray) -> str:
+    """Return what the ``error`` of a JSON answer says, "" where there is none."""
+    with suppress(ValueError):
+        value = parse_json(bytes(answer))
+        error = value.get("error") if isinstance(value, dict) else None
+        message = error.get("message") if isinstance(error, dict) else None
+        return describe_error(ValueError(message or error)) if error else ""
+    return ""
 
 
 def _seconds(wait: str) -> str:
@@ -215,16 +242,25 @@ async def reply_to(
     resources: Resources, messages: Sequence[BaseMessage], settings: dict[str, Any]
 ) -> AIMessage:
     """Return the configured model's reply; one that is gone is built anew, an embedded one at once."""
+    said = [_storable(message) for message in messages]
     for is_last in (resources.llm_params.kind != "embedded", True):
         model = await asyncio.to_thread(lambda: resources.llm)  # building may start a server
         try:
-            reply = await guarded(model, lambda m: m.ainvoke(list(messages), **settings))
+            reply = await guarded(model, lambda m: m.ainvoke(said, **settings))
             break
         except ModelUnavailable as error:
             resources.forget(resources.llm_params)
             if is_last or isinstance(error.__cause__, TimeoutError):
                 raise
+    reply = _storable(reply)
     return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.content))
+
+
+def _storable(message: BaseMessage) -> BaseMessage:
+    """Return a message whose text can be sent and stored: a model writes broken emoji, too."""
+    if not isinstance(message.content, str):
+        return message
+    return message.model_copy(update={"content": storable(message.content)})
 
 
 # JSON ---------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from stategate.stores.bank import Bank
 from stategate.ui.cli.doctor import CHECKS, DoctorSettings, examine
 from stategate.ui.cli.main import app
 from stategate.ui.cli.run import Transcript, episode_dict
-from tests.kit import call, refused, run_command
+from tests.kit import call, completion, refused, run_command, serving
 
 pytestmark = pytest.mark.usefixtures("home")
 _FILES = ("summary", "args")
@@ -204,6 +204,24 @@ def test_all_episodes_failing_is_an_error(agent, tmp_path):
     words = ["--config", agent, "--agents", "full", "--goals", "0", "--out", tmp_path / "run"]
     words += ["--set", "llm.kind=openai", "--set", "llm.base_url=http://127.0.0.1:9/v1"]
     assert "the same command goes on" in refused("eval", "worlds", *words, "--set", "actor=chat")
+
+
+def test_a_reply_in_parts_is_read_without_a_warning(agent):
+    def say(handler):
+        handler.rfile.read(int(handler.headers["content-length"]))
+        body = json.dumps(completion([{"type": "text", "text": "search[lamp]"}])).encode()
+        handler.send_response(200)
+        handler.send_header("content-type", "application/json")
+        handler.send_header("content-length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    with serving(say) as url:
+        model = ["--set", "actor=chat", "--set", f"llm={{kind: openai, base_url: {url}/v1}}"]
+        words = ["run", agent, "--goal", "3", "--set", "max_steps=1", *model]
+        done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True)
+    assert "search[lamp]" in done.stdout
+    assert "Warning" not in done.stderr
 
 
 def test_traces_are_exported(agent, tmp_path):
