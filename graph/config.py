@@ -104,10 +104,14 @@ def load_config(
     values = json.loads(json.dumps(values, default=_jsonable))
     for override in overrides:
         _apply(values, override)
+    is_file = not isinstance(source, Mapping) and Path(source).is_file()
+    where = f"config '{source}'" if is_file else "config"
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise UserError(f"config: {first_problem(error, Config.model_fields)}") from None
+        raise UserError(f"{where}: {first_problem(error, Config.model_fields)}") from None
+    except UserError as error:  # of a slot's kind
+        raise UserError(f"{where}: {error}") from None
 
 
 def presets() -> list[str]:

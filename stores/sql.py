@@ -37,7 +37,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from stategate.stores.errors import UserError, describe_error, require_extra, warn_once
 from stategate.stores.files import parse_json
 from stategate.stores.http import from_environment
-from stategate.stores.text import storable, without_password
+from stategate.stores.text import one_line, storable, without_password
 
 #: One step from a version of a store to the next. It must do nothing to a store that has it already.
 Migration = Callable[[sa.Connection], None]
@@ -415,7 +415,7 @@ def damage_of(path: Path) -> str:
         return ""
     except sqlite3.DatabaseError as error:
         found = str(error)
-    return "" if found == "ok" else found
+    return "" if found == "ok" else one_line(found)[:80]
 
 
 def compact(path: Path) -> None:

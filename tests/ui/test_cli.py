@@ -200,6 +200,12 @@ def test_episodes_print_a_summary_and_keep_a_run_directory(agent, tmp_path):
     assert (row["n"], row["success_se"]) == (1, None)
 
 
+def test_a_broken_sentence_is_told_with_its_line(agent, tmp_path):
+    (says := tmp_path / "says.jsonl").write_text('{"goal": 3, "say": "A lamp."}\n{"goal": 4}\n')
+    words = ["eval", "worlds", "--config", agent, "--agents", "full", "--out", tmp_path / "run"]
+    assert f"cannot read line 2 of '{says}'" in refused(*words, "--say", says)
+
+
 def test_all_episodes_failing_is_an_error(agent, tmp_path):
     words = ["--config", agent, "--agents", "full", "--goals", "0", "--out", tmp_path / "run"]
     words += ["--set", "llm.kind=openai", "--set", "llm.base_url=http://127.0.0.1:9/v1"]
@@ -383,6 +389,7 @@ def test_a_damaged_database_of_the_home_is_named_with_its_mend(home):
     file.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
     ok, text = told("databases")
     assert (ok, str(file) in text, "delete it" in text) == (False, True, True)
+    assert "\n" not in text
 
 
 def test_a_full_disk_is_wrong(monkeypatch):
