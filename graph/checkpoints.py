@@ -209,9 +209,8 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
     path = Path(where).expanduser()
     with _SCHEMA.errors(path):
         saver = SqliteCheckpoints(connect_file(path), path)
-        tables = saver.conn.execute(
-            "select name from sqlite_master where type = 'table'"
-        ).fetchall()
+        query = "select name from sqlite_master where type = 'table'"
+        tables = saver.conn.execute(query).fetchall()
         if tables and ("checkpoints",) not in tables:
             raise sqlite3.OperationalError("another program's database")
         saver.setup()

@@ -104,8 +104,7 @@ def load_config(
     values = json.loads(json.dumps(values, default=_jsonable))
     for override in overrides:
         _apply(values, override)
-    is_file = not isinstance(source, Mapping) and Path(source).is_file()
-    where = f"config '{source}'" if is_file else "config"
+    where = "config" if isinstance(source, Mapping) else f"config '{source}'"
     try:
         return Config.model_validate(values)
     except ValidationError as error:

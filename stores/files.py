@@ -95,9 +95,7 @@ def write_lines(path: str | Path, rows: Iterable[Mapping[str, object]]) -> int:
 class _Loader(yaml.SafeLoader):
     """Reads YAML without what its text does not show: aliases, deep nesting, keys written twice."""
 
-    #: How deep values may be nested.
-    MOST = 60
-    depth = 0
+    MOST, depth = 60, 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Return the node of the next value, or raise ``yaml.YAMLError``."""

@@ -102,10 +102,8 @@ def split_place(place: str | Path, default: str) -> tuple[str, str]:
     address, _, name = str(place).partition("#")
     name = name or default
     if not _NAME.fullmatch(name):
-        raise UserError(
-            "what follows '#' in a place names tables, by small letters, digits and '_': write another"
-            " '#' (in a password) as %23"
-        )
+        rule = "small letters, digits and '_' follow '#' in a place"  # and no end of a password
+        raise UserError(f"{rule}: write another '#' (in a password) as %23")
     url = from_environment(address)
     if not url.startswith(("postgresql://", "postgres://")):
         raise UserError(

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -22,7 +21,6 @@ from langchain_core.messages import AIMessage, BaseMessage
 
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import ModelUnavailable, UserError, describe_error, error_with_type
-from stategate.stores.files import parse_json
 from stategate.stores.http import on_loopback
 from stategate.stores.text import one_line, storable, without_password
 
@@ -35,8 +33,6 @@ MAX_ANSWER_BYTES = 32 << 20
 RETRIES = 2
 #: Statuses of servers that may answer later.
 _BUSY = (408, 409, 425, 429)
-#: Bytes of an answer that are kept, to tell the error that it holds.
-_BEGINNING = 4096
 #: Brackets of a reply that may turn out to begin nothing.
 _STARTS = 1_000
 
@@ -92,19 +88,11 @@ def http_client(base_url: str, seconds: float, *, is_async: bool = True) -> Any:
     return openai.DefaultAsyncHttpxClient(**settings, event_hooks={"response": [_limit]})
 
 
-@dataclass
-class _Heard:
-    """What a call's server said last: the seconds or the date to wait for, its answer's beginning."""
-
-    wait: str = ""
-    beginning: bytearray = field(default_factory=bytearray)
-
-
 class _Limited(httpx2.AsyncByteStream):
     """A stream that fails once it has sent more than ``MAX_ANSWER_BYTES``."""
 
-    def __init__(self, stream: Any, beginning: bytearray) -> None:
-        self._stream, self._beginning = stream, beginning
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
@@ -112,22 +100,19 @@ class _Limited(httpx2.AsyncByteStream):
             size += len(part)
             if size > MAX_ANSWER_BYTES:
                 raise httpx2.DecodingError("an answer of over 32 MB")
-            if size <= _BEGINNING:
-                self._beginning += part
             yield part
 
     async def aclose(self) -> None:
         await self._stream.aclose()
 
 
-_heard: ContextVar[_Heard] = ContextVar("heard")
+#: The responses to a call and its retries.
+_responses: ContextVar[list[Any]] = ContextVar("responses")
 
 
 async def _limit(response: Any) -> None:
-    heard = _heard.get(_Heard())
-    heard.wait = response.headers.get("retry-after", "")[:40]
-    heard.beginning.clear()
-    response.stream = _Limited(response.stream, heard.beginning)
+    _responses.get([]).append(response)
+    response.stream = _Limited(response.stream)
 
 
 async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
@@ -141,14 +126,16 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
 
     seconds = getattr(model, "request_timeout", None)
     where = without_password(str(getattr(model, "openai_api_base", None) or "its default address"))
-    server, heard = f"the model server at {where}", _Heard()
-    _heard.set(heard)
+    server = f"the model server at {where}"
+    responses: list[Any] = []
+    _responses.set(responses)
 
     def unavailable(problem: str) -> ModelUnavailable:
-        if heard.wait:
-            wait = f"asks to wait {_seconds(heard.wait)}: ask again then, or raise timeout"
-            return ModelUnavailable(f"{server} {problem} and {wait}")
-        return ModelUnavailable(f"{server} {problem}: start it, wait, or check its base_url")
+        fix = "start it, wait, or check its base_url"
+        if responses and (wait := responses[-1].headers.get("retry-after", "")[:40]):
+            until = f"{wait} s" if wait.isdigit() else f"until {wait}"  # seconds, or a date
+            fix = f"it asks to wait {until}; ask again then, or raise timeout"
+        return ModelUnavailable(f"{server} {problem}: {fix}")
 
     try:
         async with asyncio.timeout(seconds):
@@ -175,7 +162,7 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
         TypeError,
         ValueError,
     ) as e:
-        if reason := _error_in(heard.beginning):
+        if reason := _error_in(responses):
             raise unavailable(f"answers with an error ({reason})") from e
         raise ModelUnavailable(
             f"{server} gives no answer that can be read ({error_with_type(e)}): "
@@ -183,19 +170,15 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
         ) from e
 
 
-def _error_in(answer: bytearray) -> str:
-    """Return what the ``error`` of a JSON answer says, "" where there is none."""
-    with suppress(ValueError):
-        value = parse_json(bytes(answer))
-        error = value.get("error") if isinstance(value, dict) else None
-        message = error.get("message") if isinstance(error, dict) else None
-        return describe_error(ValueError(message or error)) if error else ""
+def _error_in(responses: Sequence[Any]) -> str:
+    """Return the error that the last response's JSON names, "" where there is none."""
+    with suppress(
+        ValueError, RuntimeError, TypeError, LookupError
+    ):  # no JSON, none read, none named
+        error = responses[-1].json()["error"]
+        message = error.get("message") if isinstance(error, dict) else error
+        return describe_error(ValueError(message)) if message else ""
     return ""
-
-
-def _seconds(wait: str) -> str:
-    """Return what a Retry-After header says, in words: ``12`` is ``12 s``, else it is a date."""
-    return f"{wait} s" if wait.isdigit() else f"until {wait}"
 
 
 def _reason_of(error: BaseException) -> str:
@@ -258,9 +241,10 @@ async def reply_to(
 
 def _storable(message: BaseMessage) -> BaseMessage:
     """Return a message whose text can be sent and stored: a model writes broken emoji, too."""
-    if not isinstance(message.content, str):
-        return message
-    return message.model_copy(update={"content": storable(message.content)})
+    text = message.content
+    return (
+        message.model_copy(update={"content": storable(text)}) if isinstance(text, str) else message
+    )
 
 
 # JSON ---------------------------------------------------------------------------------------------
