@@ -111,9 +111,7 @@ def spoken_tasks(world: World, path: Path) -> dict[int, Mapping[str, Any]]:
     hint = 'each line is {"goal": 3, "say": "…"} or {"task": {…}, "say": "…"}'
     problems = (OSError, ValueError, KeyError, IndexError, TypeError)
     with user_error_context(f"cannot read the sentences in '{path}'", hint, problems):
-        lines = path.read_text("utf-8").splitlines()
-    for number, line in enumerate(lines):
-        with user_error_context(f"cannot read line {number + 1} of '{path}'", hint, problems):
+        for number, line in enumerate(path.read_text("utf-8").splitlines()):
             row = parse_json(line)
             task = row["task"] if "task" in row else listed[row["goal"]]
             tasks[number] = {**task, "say": row["say"]}

@@ -200,12 +200,6 @@ def test_episodes_print_a_summary_and_keep_a_run_directory(agent, tmp_path):
     assert (row["n"], row["success_se"]) == (1, None)
 
 
-def test_a_broken_sentence_is_told_with_its_line(agent, tmp_path):
-    (says := tmp_path / "says.jsonl").write_text('{"goal": 3, "say": "A lamp."}\n{"goal": 4}\n')
-    words = ["eval", "worlds", "--config", agent, "--agents", "full", "--out", tmp_path / "run"]
-    assert f"cannot read line 2 of '{says}'" in refused(*words, "--say", says)
-
-
 def test_all_episodes_failing_is_an_error(agent, tmp_path):
     words = ["--config", agent, "--agents", "full", "--goals", "0", "--out", tmp_path / "run"]
     words += ["--set", "llm.kind=openai", "--set", "llm.base_url=http://127.0.0.1:9/v1"]
