@@ -29,7 +29,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from stategate.nodes.registry import suggestion
 from stategate.stores.errors import UserError, require_extra, user_error_context
 from stategate.stores.http import from_environment
-from stategate.stores.sql import compact, connect_file
+from stategate.stores.sql import Schema, compact, connect_file
 from stategate.stores.text import storable
 
 if TYPE_CHECKING:
@@ -160,12 +160,8 @@ class LockedSaver(BaseCheckpointSaver[Any]):
             yield item
 
 
-_file_errors = partial(
-    user_error_context,
-    "cannot use the checkpoints",
-    "make room, or name another file",
-    sqlite3.Error,
-)
+#: For the messages alone: the tables are LangGraph's.
+_SCHEMA = Schema("checkpoints", ())
 
 
 class SqliteCheckpoints(LockedSaver, SqliteSaver):
@@ -182,12 +178,12 @@ class SqliteCheckpoints(LockedSaver, SqliteSaver):
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
         """Yield a cursor; a full disk or a damaged file is a ``UserError``, as in every store."""
-        with _file_errors(), super().cursor(transaction) as cursor:
+        with _SCHEMA.errors(self._path), super().cursor(transaction) as cursor:
             yield cursor
 
     def compact(self) -> None:
         """Give the space of deleted rows back to the disk, where nobody else uses the file."""
-        with _file_errors():
+        with _SCHEMA.errors(self._path):
             compact(self._path)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -211,10 +207,12 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
     if where.startswith(("postgresql://", "postgres://")):
         return _open_postgres(where)
     path = Path(where).expanduser()
-    with user_error_context(
-        f"cannot use '{path}' for checkpoints", "name another file", kinds=sqlite3.Error
-    ):
+    with _SCHEMA.errors(path):
         saver = SqliteCheckpoints(connect_file(path), path)
+        query = "select name from sqlite_master where type = 'table'"
+        tables = saver.conn.execute(query).fetchall()
+        if tables and ("checkpoints",) not in tables:
+            raise sqlite3.OperationalError("another program's database")
         saver.setup()
     return saver
 
@@ -235,7 +233,8 @@ def _postgres_errors() -> Iterator[None]:
     from psycopg_pool import PoolTimeout
 
     errors = (psycopg.Error, PoolTimeout)
-    with user_error_context("cannot reach the checkpoint database", kinds=errors):
+    fix = "start it, or check its URL"
+    with user_error_context("cannot reach the checkpoint database", fix, errors):
         yield
 
 

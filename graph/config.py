@@ -98,10 +98,13 @@ def load_config(
     values = json.loads(json.dumps(values, default=_jsonable))
     for override in overrides:
         _apply(values, override)
+    where = "config" if isinstance(source, Mapping) else f"config '{source}'"
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise UserError(f"config: {first_problem(error, Config.model_fields)}") from None
+        raise UserError(f"{where}: {first_problem(error, Config.model_fields)}") from None
+    except UserError as error:  # of a slot's kind
+        raise UserError(f"{where}: {error}") from None
 
 
 def presets() -> list[str]:

@@ -23,20 +23,25 @@ from stategate.stores.errors import user_error_context
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a name to write a file or a folder under; it then replaces ``path``, file or folder.
 
+    A link stays, and leads to what was written; a pipe or a device is itself what is written to.
     Folders above are made. Raises ``UserError`` for an ``OSError``, inside or at the end.
     """
-    target = Path(path).expanduser()
-    partial = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.part")
-    try:
-        with user_error_context(f"cannot write '{path}'", "name another file", OSError):
-            target.parent.mkdir(parents=True, exist_ok=True)
+    named = Path(path).expanduser()
+    with user_error_context(f"cannot write '{path}'", "name another file", OSError):
+        if named.exists() and not (named.is_file() or named.is_dir()):
+            yield named
+            return
+        target = Path(os.path.realpath(named))
+        partial = target.with_name(f"{target.name}.{os.getpid()}.{threading.get_ident()}.part")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
             yield partial
             if partial.is_dir() and target.is_dir():
                 shutil.rmtree(target)
             partial.replace(target)
-    finally:
-        with suppress(OSError):
-            shutil.rmtree(partial) if partial.is_dir() else partial.unlink()
+        finally:
+            with suppress(OSError):
+                shutil.rmtree(partial) if partial.is_dir() else partial.unlink()
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
@@ -87,24 +92,37 @@ def write_lines(path: str | Path, rows: Iterable[Mapping[str, object]]) -> int:
     return count
 
 
-#: How deep values of a YAML text may be nested.
-_DEPTH = 60
+class _Loader(yaml.SafeLoader):
+    """Reads YAML without what its text does not show: aliases, deep nesting, keys written twice."""
+
+    MOST, depth = 60, 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Return the node of the next value, or raise ``yaml.YAMLError``."""
+        # A few lines of aliases stand for billions of values, and a line of brackets takes minutes.
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("write values out: aliases (*name) are not read")
+        if self.depth > self.MOST:
+            raise yaml.YAMLError(f"nested more than {self.MOST} deep: write it flatter")
+        self.depth += 1
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return a mapping; of a key that is written twice YAML would keep the later value alone."""
+        there: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            if (key.tag, str(key.value)) in there:
+                line = key.start_mark.line + 1
+                raise yaml.YAMLError(f"'{key.value}' is there twice, again in line {line}")
+            there.add((key.tag, str(key.value)))
+        return super().construct_mapping(node, deep)
 
 
 def read_yaml(text: str) -> Any:
-    """Return the value that ``text`` says. Raises ``yaml.YAMLError``, also for aliases and depth.
-
-    A few lines of aliases stand for billions of values, and a line of brackets takes minutes.
-    """
-    depth = 0
+    """Return the value that ``text`` says, by :class:`_Loader`. Raises ``yaml.YAMLError``."""
     try:
-        for event in yaml.parse(text, yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                raise yaml.YAMLError("write values out: aliases (*name) are not read")
-            depth += isinstance(event, yaml.CollectionStartEvent)
-            depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > _DEPTH:
-                raise yaml.YAMLError(f"nested more than {_DEPTH} deep: write it flatter")
-        return yaml.safe_load(text)
+        return _Loader(text).get_single_data()
     except (ValueError, OverflowError) as error:  # the 45th of a month; a number of 5,000 digits
         raise yaml.YAMLError(str(error)) from None

@@ -86,7 +86,12 @@ def _stand_in(folder: Path) -> Path:
     return made
 
 
+def is_home_kept() -> bool:
+    """Say whether the home is the user's own, no folder that stands in for one."""
+    return home() not in _STAND_INS
+
+
 def require_own_home() -> None:
     """Raise ``UserError`` where another folder stands in for the home: what it lacks is not gone."""
-    if home() in _STAND_INS:
+    if not is_home_kept():
         raise UserError("the home cannot be written: set STATEGATE_HOME to the memory's folder")

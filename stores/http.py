@@ -40,12 +40,13 @@ def from_environment(url: str) -> str:
     """Return ``url``, or what the variable holds that it names: ``$STATEGATE_POSTGRES``.
 
     So a config, and all that is written down of it, names a database without its password. Raises
-    ``UserError`` where the variable is not set; only names that begin with STATEGATE_ are read.
+    ``UserError`` where the variable is not set, or the password holds an ``@`` as it is: drivers take
+    what follows it for the host, and tell that. Only names that begin with STATEGATE_ are read.
     """
-    named = _VARIABLE.fullmatch(url.strip())
-    if named is None:
-        return url
-    value = os.environ.get(named[1], "").strip()
-    if not value:
-        raise UserError(f"the environment variable {named[1]} is not set: set it to a URL")
-    return value
+    if named := _VARIABLE.fullmatch(url.strip()):
+        url = os.environ.get(named[1], "").strip()
+        if not url:
+            raise UserError(f"the environment variable {named[1]} is not set: set it to a URL")
+    if url.partition("://")[2].partition("/")[0].count("@") > 1:
+        raise UserError(f"'{url}' has an '@' in its password: write that one as %40")
+    return url

@@ -39,7 +39,6 @@ _VOLATILE = ("command", "commit", "versions", "resumed")
 _ROOT = Path(__file__).resolve().parents[1]
 #: A path from the root, from home or from outside, anywhere in a word; not the path of a URL.
 _PATH = re.compile(r"""(?<![\w.:/~-])(?:~|\.\.)?(?:/[^\s/,;:'"()\[\]{}=]+)+/?""")
-_PASSWORD = re.compile(r"(?<=://)[^/@\s]*@")
 #: Bytes that a table of rows may have, unpacked; the largest of the published runs has 20 MB.
 _MOST = 512 << 20
 
@@ -157,7 +156,7 @@ def provenance(command: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def public_path(value: str) -> str:
-    """Return a path without what is particular to this machine, and a URL without its password.
+    """Return a path without what is particular to this machine; what is none stays as it is.
 
     Inside the repository it becomes relative to it; outside only the last name is left.
     """
@@ -166,11 +165,11 @@ def public_path(value: str) -> str:
         return str(path.resolve().relative_to(_ROOT))
     if path.is_absolute() or value.startswith(".."):
         return path.name
-    return _PASSWORD.sub("", value)
+    return value
 
 
 def public_config(value: object) -> Any:
-    """Return a JSON-like value with every path in it shown as by :func:`public_path`."""
+    """Return a JSON-like value with its paths as :func:`public_path` shows them, without passwords."""
     if isinstance(value, Mapping):
         return {key: public_config(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -37,7 +37,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from stategate.stores.errors import UserError, describe_error, require_extra, warn_once
 from stategate.stores.files import parse_json
 from stategate.stores.http import from_environment
-from stategate.stores.text import storable, without_password
+from stategate.stores.text import one_line, storable, without_password
 
 #: One step from a version of a store to the next. It must do nothing to a store that has it already.
 Migration = Callable[[sa.Connection], None]
@@ -102,7 +102,8 @@ def split_place(place: str | Path, default: str) -> tuple[str, str]:
     address, _, name = str(place).partition("#")
     name = name or default
     if not _NAME.fullmatch(name):
-        raise UserError(f"'{name}' is no name for tables: small letters, digits and '_'")
+        rule = "small letters, digits and '_' follow '#' in a place"  # and no end of a password
+        raise UserError(f"{rule}: write another '#' (in a password) as %23")
     url = from_environment(address)
     if not url.startswith(("postgresql://", "postgres://")):
         raise UserError(
@@ -135,6 +136,22 @@ class Schema:
     own_schema: bool = True
     is_cache: bool = False
 
+    @contextmanager
+    def errors(self, place: Path) -> Iterator[None]:
+        """Turn a database's errors into one line, a ``UserError``: what failed, and how to mend it."""
+        try:
+            yield
+        except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
+            cause = getattr(error, "orig", None) or error
+            code, fix = getattr(cause, "sqlite_errorcode", 0) & 0xFF, self.fix
+            is_damaged = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+            if is_damaged:
+                fix += f"; if it is a damaged one, {self.mend}"
+            elif code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+                fix = f"make room on its disk, or {fix}"
+            line = f"cannot use the {self.what} '{place}' ({describe_error(cause)}): {fix}"
+            raise (Damaged if is_damaged else UserError)(line) from error
+
 
 class Damaged(UserError):
     """A SQLite file is none, or its pages contradict each other."""
@@ -156,7 +173,7 @@ class Database:
             self.path = Path(f"postgresql#{self.name}")
             if schema.own_schema:
                 self._namespace = f"stategate_{schema.what.replace(' ', '_')}_{self.name}"
-            with self._errors():
+            with self.schema.errors(self.path):
                 self._engine = _server_engine(url)
         else:
             self.file = self.path = Path(place).expanduser()
@@ -201,7 +218,7 @@ class Database:
     def compact(self) -> None:
         """Write a file anew without what was deleted, and empty its log (:func:`compact`)."""
         if self.file is not None:
-            with self._errors():
+            with self.schema.errors(self.path):
                 compact(self.file)
 
     def make_anew(self) -> None:
@@ -219,26 +236,12 @@ class Database:
 
     @contextmanager
     def _transaction(self, mode: str) -> Iterator[sa.Connection]:
-        with self._errors(), self._engine.begin() as connection:
+        with self.schema.errors(self.path), self._engine.begin() as connection:
             if self.file is not None:
                 connection.exec_driver_sql(f"begin {mode}")
             elif self._namespace:
                 connection.exec_driver_sql(f'set local search_path to "{self._namespace}"')
             yield connection
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
-            cause = getattr(error, "orig", None) or error
-            what, fix = self.schema.what, self.schema.fix
-            code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
-            kind = Damaged if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) else UserError
-            if kind is Damaged:
-                fix += f"; if it is a damaged one, {self.schema.mend}"
-            line = f"cannot use the {what} '{self.path}' ({describe_error(cause)}): {fix}"
-            raise kind(line) from error
 
     def _migrate(self, create: bool) -> None:
         what, first = self.schema.what, self.schema.first
@@ -410,7 +413,7 @@ def damage_of(path: Path) -> str:
         return ""
     except sqlite3.DatabaseError as error:
         found = str(error)
-    return "" if found == "ok" else found
+    return "" if found == "ok" else one_line(found)[:80]
 
 
 def compact(path: Path) -> None:

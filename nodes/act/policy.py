@@ -26,7 +26,13 @@ from stategate.nodes.protocols import (
     WorldProfile,
 )
 from stategate.nodes.resources import Resources
-from stategate.stores.assets.weights import load_trained, read_meta, require_match, small_inference
+from stategate.stores.assets.weights import (
+    fitting,
+    load_trained,
+    read_meta,
+    require_match,
+    small_inference,
+)
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 
@@ -95,9 +101,8 @@ class Encoder:
     def of(cls, meta: Mapping[str, Any]) -> "Encoder":
         """Return the columns that a checkpoint names."""
         names = meta.get("features", {})
-        return cls(
-            str(meta.get("encoder", "")), tuple(names.get("row", ())), tuple(names.get("page", ()))
-        )
+        encoder = str(meta.get("encoder", ""))
+        return cls(encoder, tuple(names.get("row", ())), tuple(names.get("page", ())))
 
     def encode(self, context: BuiltContext, step: int, profile: WorldProfile) -> Encoded:
         """Return the feature table of the candidates (empty where nothing is readable)."""
@@ -122,10 +127,15 @@ def load_scorer(name: str) -> "tuple[nn.Module, Encoder, dict[str, Any]]":
     Raises ``UserError`` where it was made for features that are no more.
     """
     scorer, meta = load_trained(name, "policy", make_scorer, embedder=(None, _RETRAIN))
-    own, now = Encoder.of(meta), shipped_encoder()
-    is_known = {*own.row_features, *own.page_features} <= {*now.row_features, *now.page_features}
-    if not own.row_features or not is_known:
-        require_match(name, meta, "encoder", now.version, _RETRAIN)
+    now = shipped_encoder()
+    with fitting(name):
+        own = Encoder.of(meta)
+        rows, page = own.row_features, own.page_features
+        if not rows or not {*rows, *page} <= {*now.row_features, *now.page_features}:
+            require_match(name, meta, "encoder", now.version, _RETRAIN)
+        sizes = meta["architecture"]
+        if (len(rows), len(page)) != (sizes["d_row"], sizes["d_page"]):
+            raise ValueError("not a name a column")
     return scorer, own, meta
 
 

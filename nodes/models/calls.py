@@ -20,9 +20,9 @@ import httpx2
 from langchain_core.messages import AIMessage, BaseMessage
 
 from stategate.nodes.resources import Resources
-from stategate.stores.errors import ModelUnavailable, UserError, error_with_type
+from stategate.stores.errors import ModelUnavailable, UserError, describe_error, error_with_type
 from stategate.stores.http import on_loopback
-from stategate.stores.text import one_line, without_password
+from stategate.stores.text import one_line, storable, without_password
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -106,13 +106,12 @@ class _Limited(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-#: Seconds that a call's server asked to wait, by each of its answers.
-_waits: ContextVar[list[str]] = ContextVar("waits")
+#: The responses to a call and its retries.
+_responses: ContextVar[list[Any]] = ContextVar("responses")
 
 
 async def _limit(response: Any) -> None:
-    if wait := response.headers.get("retry-after", ""):
-        _waits.get([]).append(wait[:40])
+    _responses.get([]).append(response)
     response.stream = _Limited(response.stream)
 
 
@@ -127,30 +126,33 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
 
     seconds = getattr(model, "request_timeout", None)
     where = without_password(str(getattr(model, "openai_api_base", None) or "its default address"))
-    server, fix = f"the model server at {where}", "start it, wait, or check its base_url"
-    waits: list[str] = []
-    _waits.set(waits)
+    server = f"the model server at {where}"
+    responses: list[Any] = []
+    _responses.set(responses)
+
+    def unavailable(problem: str) -> ModelUnavailable:
+        fix = "start it, wait, or check its base_url"
+        if responses and (wait := responses[-1].headers.get("retry-after", "")[:40]):
+            until = f"{wait} s" if wait.isdigit() else f"until {wait}"  # seconds, or a date
+            fix = f"it asks to wait {until}; ask again then, or raise timeout"
+        return ModelUnavailable(f"{server} {problem}: {fix}")
+
     try:
         async with asyncio.timeout(seconds):
             return await call(model)
     except UserError:
         raise
     except TimeoutError as error:
-        problem = f"gives no whole answer within {seconds:.0f} s"
-        if waits:
-            problem, fix = f"asks to wait {_seconds(waits[-1])}", "ask again then, or raise timeout"
-        raise ModelUnavailable(f"{server} {problem}: {fix}") from error
-    except openai.BadRequestError as error:
-        raise RequestRefused(
-            f"the model server refused the request: {_reason_of(error)}"
-        ) from error
+        raise unavailable(f"gives no whole answer within {seconds:.0f} s") from error
     except openai.APIStatusError as error:
+        reason = _reason_of(error)
         if error.status_code in _BUSY or error.status_code >= 500:
-            problem = f"is busy or broken ({_reason_of(error)})"
-            raise ModelUnavailable(f"{server} {problem}: {fix}") from error
-        raise UserError(f"the model server refused the request: {_reason_of(error)}") from error
+            raise unavailable(f"is busy or broken ({reason})") from error
+        fix = "check base_url (redirects are not followed), the model's name and settings, the key"
+        kind = RequestRefused if isinstance(error, openai.BadRequestError) else UserError
+        raise kind(f"{server} refused the request ({reason}): {fix}") from error
     except (openai.APIError, httpx2.HTTPError) as error:
-        raise ModelUnavailable(f"{server} does not answer ({_reason_of(error)}): {fix}") from error
+        raise unavailable(f"does not answer ({_reason_of(error)})") from error
     # What clients raise for an answer that is none: a text for an object, no choices, deep JSON.
     except (
         RecursionError,
@@ -160,15 +162,23 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
         TypeError,
         ValueError,
     ) as e:
+        if reason := _error_in(responses):
+            raise unavailable(f"answers with an error ({reason})") from e
         raise ModelUnavailable(
             f"{server} gives no answer that can be read ({error_with_type(e)}): "
             "is it an OpenAI-compatible server, and its URL the one that ends in /v1?"
         ) from e
 
 
-def _seconds(wait: str) -> str:
-    """Return what a Retry-After header says, in words: ``12`` is ``12 s``, else it is a date."""
-    return f"{wait} s" if wait.isdigit() else f"until {wait}"
+def _error_in(responses: Sequence[Any]) -> str:
+    """Return the error that the last response's JSON names, "" where there is none."""
+    with suppress(
+        ValueError, RuntimeError, TypeError, LookupError
+    ):  # no JSON, none read, none named
+        error = responses[-1].json()["error"]
+        message = error.get("message") if isinstance(error, dict) else error
+        return describe_error(ValueError(message)) if message else ""
+    return ""
 
 
 def _reason_of(error: BaseException) -> str:
@@ -215,16 +225,26 @@ async def reply_to(
     resources: Resources, messages: Sequence[BaseMessage], settings: dict[str, Any]
 ) -> AIMessage:
     """Return the configured model's reply; one that is gone is built anew, an embedded one at once."""
+    said = [_storable(message) for message in messages]
     for is_last in (resources.llm_params.kind != "embedded", True):
         model = await asyncio.to_thread(lambda: resources.llm)  # building may start a server
         try:
-            reply = await guarded(model, lambda m: m.ainvoke(list(messages), **settings))
+            reply = await guarded(model, lambda m: m.ainvoke(said, **settings))
             break
         except ModelUnavailable as error:
             resources.forget(resources.llm_params)
             if is_last or isinstance(error.__cause__, TimeoutError):
                 raise
+    reply = _storable(reply)
     return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.content))
+
+
+def _storable(message: BaseMessage) -> BaseMessage:
+    """Return a message whose text can be sent and stored: a model writes broken emoji, too."""
+    text = message.content
+    return (
+        message.model_copy(update={"content": storable(text)}) if isinstance(text, str) else message
+    )
 
 
 # JSON ---------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from stategate.nodes.protocols import Embedder, EmbedderParams, Vector
 from stategate.nodes.resources import Resources
 from stategate.stores.embeddings import embedding_cache
 from stategate.stores.errors import ModelUnavailable, UserError, require_extra, user_error_context
+from stategate.stores.text import storable
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -120,7 +121,9 @@ class OpenAIEmbedder(EmbedderParams):
         server = f"the embedding server {self.base_url}"
 
         def compute(texts: Sequence[str]) -> Vector:
-            non_empty = [text or " " for text in texts]  # the protocol refuses an empty text
+            non_empty = [
+                storable(text) or " " for text in texts
+            ]  # the protocol refuses an empty text
             answer = run(guarded(client, lambda client: client.aembed_documents(non_empty)))
             try:
                 rows = np.asarray(answer, dtype=np.float32)

@@ -13,7 +13,7 @@ from pydantic import Field
 from stategate.envs.protocols import INPUT_KINDS, StateInput, View
 from stategate.nodes.protocols import Embedder, Updater, UpdaterParams, Vector
 from stategate.nodes.resources import Resources
-from stategate.stores.assets.weights import load_trained, require_match, small_inference
+from stategate.stores.assets.weights import fitting, load_trained, require_match, small_inference
 from stategate.stores.errors import UserError, require_extra
 from stategate.stores.traces import Event
 
@@ -38,7 +38,8 @@ class Gru(UpdaterParams):
         embedder, view = resources.embedder, resources.profile.view
         fix = f"set the embedder that it was trained with ({meta.get('embedder')})"
         require_match(name, meta, "embedder", embedder.name, fix)
-        updater = StateUpdater(model, meta, embedder, view)
+        with fitting(name):
+            updater = StateUpdater(model, meta, embedder, view)
         if not set(view.actions.classes) <= set(updater.classes):
             logging.getLogger("stategate").warning(
                 "checkpoint '%s' learned the actions of another world: here its state is a summary,"

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stategate.stores.errors import UserError, require_extra, user_error_context
+from stategate.stores.errors import UNREADABLE, UserError, require_extra, user_error_context
 from stategate.stores.files import parse_json, write_bytes, write_json
 from stategate.stores.home import home
 
@@ -63,9 +63,9 @@ def read_meta(name: str) -> dict[str, Any]:
     meta_path = path.with_name(path.name + ".json")
     try:
         meta: dict[str, Any] = parse_json(meta_path.read_text("utf-8"))
-        if {"kind", "architecture", "sha256"} <= set(meta):
+        if isinstance(meta, dict) and {"kind", "architecture", "sha256"} <= set(meta):
             return meta
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError):
         pass
     raise UserError(
         f"checkpoint '{name}' has no readable {meta_path.name}: copy both files, or train it again"
@@ -124,11 +124,20 @@ def load_trained(
     tensors, meta = load_weights(name, role)
     for fact, (expected, fix) in checks.items():
         require_match(name, meta, fact, expected, fix)
-    what = f"checkpoint '{name}' does not fit its architecture"
-    with user_error_context(what, kinds=(RuntimeError, TypeError)):
+    with fitting(name):
         network = make(**meta["architecture"])
         network.load_state_dict(tensors)
     return network.eval(), meta
+
+
+@contextmanager
+def fitting(name: str) -> Iterator[None]:
+    """Turn errors of making something from a checkpoint's JSON into a ``UserError``."""
+    try:
+        yield
+    except (RuntimeError, *UNREADABLE) as error:  # what they say is about our code, or torch's
+        what = f"the JSON of checkpoint '{name}' is damaged or does not fit its tensors"
+        raise UserError(f"{what}: copy both files, or train it again") from error
 
 
 @contextmanager

@@ -96,7 +96,7 @@ FAULTS = {
     "error object": lambda h: answer(h, {"error": {"message": "out of memory", "code": 500}}),
     "500": lambda h: answer(h, {"error": {"message": "broken"}}, 500),
     "502": lambda h: answer(h, b"<html>bad gateway", 502, "text/html"),
-    "429": lambda h: answer(h, {"error": {"message": "slow down"}}, 429),
+    "429": lambda h: answer(h, {"error": {"message": "slow down"}}, 429, retry_after="3600"),
     "401": lambda h: answer(h, {"error": {"message": "no such key"}}, 401),
     "404": lambda h: answer(h, b"not here", 404, "text/plain"),
     "redirect": lambda h: answer(h, b"", 307, location="http://127.0.0.1:9/v1/chat/completions"),
@@ -156,6 +156,33 @@ def test_every_fault_is_one_line_within_the_deadline(server, name, call):
     assert isinstance(error.value, ModelUnavailable) != refused, error.value
     with pytest.raises((ModelUnavailable, UserError)):
         ask(mine, [HumanMessage("hi")], 9)
+
+
+TOLD = {
+    "error object": r"answers with an error \(out of memory\): start it",
+    "429": r"429 - slow down\): it asks to wait 3600 s; ask again then",
+    "401": r"refused the request \(.*no such key\): check base_url .* the key",
+    "redirect": r"\(redirects are not followed\)",
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_what_the_server_says_and_what_to_do_is_told(server, name):
+    url, plan, _ = server
+    plan.append(FAULTS[name])
+    for schema in (None, {"type": "object"}):
+        with pytest.raises(UserError, match=rf"the model server at {url} .*{TOLD[name]}"):
+            ask(resources(url), [HumanMessage("hi")], 9, schema)
+
+
+def test_broken_emoji_of_a_model_reach_no_request(server):
+    url, plan, asked = server
+    plan.append(lambda h: answer(h, completion("click[x]\ud800")))
+    context = context_of(Piece("p", "line", "A room.\n", ("look",), 1, 1))
+    decision = Chat().build(resources(url))(context, 0)
+    assert (decision.attempts, decision.fallback) == (2, "unreadable reply: click[x]?")
+    assert ask(resources(url), [HumanMessage("\ud800")], 9) == "click[x]?"
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize("after", ["1", "12"])

@@ -92,6 +92,7 @@ YAML = {
     "block": "\n".join(" " * n + "a:" for n in range(300)),
     "date": "2024-13-45",
     "digits": "9" * 5_000,
+    "repeated": "{a: 1, a: 2}",
 }
 
 

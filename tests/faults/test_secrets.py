@@ -13,6 +13,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.http import from_environment
 from stategate.stores.runs import public_config
 from stategate.stores.text import without_password
+from stategate.stores.trace_store import TraceStore
 from stategate.ui.app.tabs.common import problem_of
 from tests.graph.test_graph import TASK, thread
 
@@ -115,10 +116,14 @@ def test_an_embedding_servers_password_names_no_store(monkeypatch):
     assert "@127.0.0.1:9/" in embedder.name
 
 
-def test_an_unreachable_database_does_not_tell_its_password():
-    with pytest.raises(UserError) as error:
-        open_saver(f"postgresql://me:{SECRET}@127.0.0.1:9/db?connect_timeout=2")
-    assert SECRET not in str(error.value)
+@pytest.mark.parametrize("password", [SECRET, f"p@{SECRET}", f"{SECRET}@p", f"p#{SECRET}"])
+def test_an_unreachable_database_does_not_tell_its_password(password, tmp_path):
+    url = f"postgresql://me:{password}@127.0.0.1:9/db?connect_timeout=2"
+    for open_it in (open_saver, TraceStore):
+        with pytest.raises(UserError) as error:
+            open_it(url)
+        assert SECRET not in str(error.value)
+    assert SECRET not in str(public_config({"path": url}))
 
 
 def test_a_config_names_a_database_without_its_password(monkeypatch, tmp_path):

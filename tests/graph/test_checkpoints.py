@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 
 import ormsgpack
 import pytest
@@ -12,6 +12,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stategate.graph import Session, build_graph, load_config
 from stategate.graph.checkpoints import Busy, open_saver, prune
+from stategate.stores.errors import UserError
 from tests.graph.test_graph import TASK, scripted, thread
 
 
@@ -143,6 +144,27 @@ def test_checkpoints_of_langgraphs_own_saver_are_gone_on_with(tmp_path):
     assert now.values == before
     assert [result.decision.action for result in now.run()] == ["click[next >]", "click[< prev]"]
     assert now.back(3).values["steps"] == 0
+
+
+@pytest.mark.parametrize("damage", ["foreign", "text", "torn"])
+def test_a_file_that_is_no_database_of_checkpoints_is_named_and_stays(tmp_path, damage):
+    path = tmp_path / "x.sqlite"
+    if damage == "text":
+        path.write_text("no database " * 99)
+    elif damage == "foreign":
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("create table customers (name text)")
+    else:
+        with closing(graph(str(path)).checkpointer.conn):
+            pass
+        path.write_bytes(path.read_bytes()[:4096] + b"\xff" * (path.stat().st_size - 4096))
+    line = rf"cannot use the checkpoints '{path}' \(.*\): name another file"
+    with pytest.raises(UserError, match=line) as told:
+        prune(open_saver(str(path)))
+    assert ("delete it" in str(told.value)) == (damage != "foreign")
+    if damage == "foreign":
+        with closing(sqlite3.connect(path)) as db:
+            assert db.execute("select name from sqlite_master").fetchall() == [("customers",)]
 
 
 def _evil(path):

@@ -31,6 +31,13 @@ def test_mistakes_are_one_line(source, overrides, why):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("text", ["actr: rule", "context: {kind: full, budgt: 9}", "env: nowhere"])
+def test_a_mistake_in_a_file_names_the_file(tmp_path, text):
+    (path := tmp_path / "mine.yaml").write_text(text)
+    with pytest.raises(UserError, match=f"^config '{path}': "):
+        load_config(path)
+
+
 def test_an_override_of_a_slot_that_the_config_leaves_out_starts_from_its_default():
     config = load_config({"actor": "rule"}, ["context.budget=90"])
     assert (config.context.kind, config.context.budget) == ("full", 90)

@@ -171,7 +171,18 @@ def test_a_checkpoint_for_other_features_or_another_embedder_is_refused(scorer, 
     with pytest.raises(UserError, match="'retriever'.*'policy' is needed"):
         Policy(checkpoint="retriever-gru").build(Resources())
     told = json.loads((tmp_path / "good.json").read_text())
-    told["architecture"]["hidden"] = 17
-    (tmp_path / "good.json").write_text(json.dumps(told))
-    with pytest.raises(UserError, match="does not fit"):
+    sizes, short = told["architecture"], {**told["features"], "row": told["features"]["row"][1:]}
+    for damage in (
+        {"architecture": {**sizes, "hidden": 17}},
+        {"architecture": {**sizes, "hidden": 1 << 60}},
+        {"architecture": {"hidden": 16}},
+        {"features": None},
+        {"features": {"row": [[]]}},
+        {"features": short},
+    ):
+        (tmp_path / "good.json").write_text(json.dumps({**told, **damage}))
+        with pytest.raises(UserError, match="does not fit its tensors: copy both files, or train"):
+            Policy(checkpoint=good).build(Resources())
+    (tmp_path / "good.json").write_text('["kind", "architecture", "sha256"]')
+    with pytest.raises(UserError, match="no readable"):
         Policy(checkpoint=good).build(Resources())

@@ -1,6 +1,7 @@
 """The one writer: all of a file or nothing, under a name of its own, with one line for a full disk."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -51,6 +52,21 @@ def test_a_folder_takes_the_place_of_a_folder(tmp_path):
             partial.mkdir()
             (partial / word).touch()
     assert [path.name for path in target.iterdir()] == ["two"]
+
+
+def test_a_link_stays_and_a_pipe_is_written_to(tmp_path):
+    file, link, pipe = (tmp_path / name for name in ("file", "link", "pipe"))
+    file.write_text("old")
+    link.symlink_to("file")
+    write_text(link, "new")
+    assert (link.is_symlink(), file.read_text()) == (True, "new")
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_text)
+        write_json(pipe, {"a": 1})
+        assert read.result(10) == '{"a": 1}\n'
+    assert pipe.is_fifo()
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "link", "pipe"}
 
 
 def test_threads_that_write_one_file_at_once_leave_one_whole_file(tmp_path):

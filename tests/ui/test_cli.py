@@ -25,7 +25,7 @@ from stategate.stores.bank import Bank
 from stategate.ui.cli.doctor import CHECKS, DoctorSettings, examine
 from stategate.ui.cli.main import app
 from stategate.ui.cli.run import Transcript, episode_dict
-from tests.kit import call, refused, run_command
+from tests.kit import call, completion, refused, run_command, serving
 
 pytestmark = pytest.mark.usefixtures("home")
 _FILES = ("summary", "args")
@@ -206,6 +206,24 @@ def test_all_episodes_failing_is_an_error(agent, tmp_path):
     assert "the same command goes on" in refused("eval", "worlds", *words, "--set", "actor=chat")
 
 
+def test_a_reply_in_parts_is_read_without_a_warning(agent):
+    def say(handler):
+        handler.rfile.read(int(handler.headers["content-length"]))
+        body = json.dumps(completion([{"type": "text", "text": "search[lamp]"}])).encode()
+        handler.send_response(200)
+        handler.send_header("content-type", "application/json")
+        handler.send_header("content-length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    with serving(say) as url:
+        model = ["--set", "actor=chat", "--set", f"llm={{kind: openai, base_url: {url}/v1}}"]
+        words = ["run", agent, "--goal", "3", "--set", "max_steps=1", *model]
+        done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True)
+    assert "search[lamp]" in done.stdout
+    assert "Warning" not in done.stderr
+
+
 def test_traces_are_exported(agent, tmp_path):
     episode = json.loads(call("run", agent, "--goal", 3, "--json", "-"))["episode_id"]
     target = tmp_path / "all.jsonl"
@@ -365,6 +383,7 @@ def test_a_damaged_database_of_the_home_is_named_with_its_mend(home):
     file.write_bytes(whole[:4096] + bytes(len(whole) - 4096))
     ok, text = told("databases")
     assert (ok, str(file) in text, "delete it" in text) == (False, True, True)
+    assert "\n" not in text
 
 
 def test_a_full_disk_is_wrong(monkeypatch):

@@ -103,6 +103,11 @@ def test_ingest_reads_updates_and_removes(notes):
     assert "Albatros" in call("ask", "What is the boat called?", "--corpus", "mine", *EXTRACT)
 
 
+def test_where_nothing_is_kept_nothing_is_said_to_be(monkeypatch):
+    monkeypatch.setattr("stategate.stores.home.os.access", lambda *_: False)
+    assert "remembered as fact" not in call("ask", "I live in Oslo.", "--remember", *EXTRACT)
+
+
 def test_memory_is_listed_searched_and_forgotten(notes):
     facts = ("My boat is called Albatros.", "My cat sleeps on the sofa.")
     for fact in facts:

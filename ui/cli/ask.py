@@ -31,7 +31,7 @@ from stategate.nodes.write_memory.long_term import LongTermMemory, memory_place
 from stategate.stores.corpus.chunking import Passage
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.errors import UserError
-from stategate.stores.home import new_thread, this_user, thread_of
+from stategate.stores.home import is_home_kept, new_thread, this_user, thread_of
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.settings import (
     ConfigName,
@@ -190,7 +190,7 @@ def speak(session: Session, question: str, out: Console) -> StepResult:
     asides = [result.decision.reason, result.decision.fallback]
     if answer == NOTHING_FOUND:
         asides += [piece.reason for piece in result.context.pieces if piece.kind == "memory"]
-    for line in filter(None, [*asides, *_written(session)]):
+    for line in filter(None, [*asides, *(_written(session) if is_home_kept() else ())]):
         out.print(f"({line})", style="dim", markup=False, soft_wrap=True)
     return result
 

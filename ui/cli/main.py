@@ -7,6 +7,7 @@ of the caller's is one line on stderr and exit code 2.
 import errno
 import os
 import sys
+import warnings
 from importlib import import_module
 from importlib.metadata import version
 from traceback import format_exc
@@ -75,6 +76,8 @@ class Commands(TyperGroup):
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line and exit with its code."""
         extra["standalone_mode"] = False
+        # OpenAI's client warns of replies in parts, which are read all the same.
+        warnings.filterwarnings("ignore", "Pydantic serializer warnings")
         code = 0
         try:
             code = super().main(*args, **extra) or 0
