@@ -134,6 +134,20 @@ def test_standing_wishes_stand_apart_go_with_every_question_and_are_superseded(n
     assert "- Always answer in metric units." in call(*question)
 
 
+def test_a_standing_wish_is_no_answer_to_a_search():
+    empty = [call("memory", *words) for words in (("list",), ("search", "x"), ("why", "x"))]
+    assert len(set(empty)) == 1
+    for text in ("I live in Oslo. Always answer in English.", "Use metric units.", "I sold Puffin."):
+        call("ask", text, "--remember", *EXTRACT)
+    assert "1. I live in Oslo." in call("memory", "list").partition("Standing wishes")[0]
+    for words in (("list",), ("search", "Puffin"), ("why", "Puffin")):
+        facts, _, wishes = call("memory", *words).partition("Standing wishes")
+        assert "I sold Puffin." in facts
+        assert "metric" not in facts
+        assert "2. Use metric units." in wishes
+        assert "probability" not in wishes
+
+
 def test_what_holds_is_answered_before_what_it_corrected():
     told = ("I live in Oslo.", "I moved to Bergen last month.", "Where do I live?")
     told += ("My sister Lena keeps bees.", "No, it is my cousin Lena who keeps bees.")

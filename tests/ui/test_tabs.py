@@ -110,6 +110,9 @@ def test_wishes_stand_first_and_a_search_says_why(home):
     found = tab.look(owner, "What is my boat called?")[tab.facts]
     assert found["value"][0][1] == "My boat is called Albatros."
     assert found["value"][0][-1]
+    said, chance, why = (found["value"][-1][i] for i in (1, -2, -1))
+    assert (said, chance) == ("Always answer in metric units.", "")
+    assert "with every question" in why
 
 
 @pytest.mark.parametrize("preset", presets())

@@ -62,16 +62,18 @@ class MemoryTab(Tab):
         """Show facts: all, or the nearest to ``words`` with why an agent would be shown them or not."""
         memory, user = self._agents.memory.open(), user_of(whose)
         facts = {fact.id: fact for fact in memory.facts(user)}
-        wishes = dict.fromkeys((wish.id for wish in memory.wishes(user)), _WISH)
+        wishes, apart = {wish.id for wish in memory.wishes(user)}, memory.only_wishes(user)
         newest = sorted(facts.values(), key=lambda fact: (fact.id not in wishes, -fact.id))
-        rows = [_fact(fact, why=wishes.get(fact.id, "")) for fact in newest]
+        rows = [_fact(fact, why=_WISH if fact.id in wishes else "") for fact in newest]
         if (words or "").strip():
             asked = judged_question(words, self._agents.resources.embedder)
             _, candidates = memory.recall(user, asked, Limits(facts=FOUND))
-            rows = [
+            found = [
                 _fact(facts[one.fact], f"{one.chance:.2f}", one.left_out or "shown")
                 for one in candidates[:LISTED]
+                if one.fact not in apart
             ]
+            rows = found + [row for row in rows if row[0] in apart]
         label = f"{len(rows):,} of {len(facts):,} facts (click one to see its source, or forget it)"
         return {
             self.facts: gr.update(value=rows, label=label),
