@@ -109,9 +109,9 @@ def require_fit(config: Config) -> None:
 
     Raises ``UserError`` naming the fix.
     """
-    for name in (*config.updater.checkpoints(), *config.actor.checkpoints()):
-        find_weights(name)
     for params in (config.updater, config.context, config.actor, *config.memory):
+        for name in params.checkpoints():
+            find_weights(name)
         if problem := params.misfit(config.env):
             kinds = registry().kinds(params.slot)
             fits = [kind for kind, k in kinds.items() if k.cls.fits(config.env)]
