@@ -137,7 +137,11 @@ def test_standing_wishes_stand_apart_go_with_every_question_and_are_superseded(n
 def test_a_standing_wish_is_no_answer_to_a_search():
     empty = [call("memory", *words) for words in (("list",), ("search", "x"), ("why", "x"))]
     assert len(set(empty)) == 1
-    for text in ("I live in Oslo. Always answer in English.", "Use metric units.", "I sold Puffin."):
+    for text in (
+        "I live in Oslo. Always answer in English.",
+        "Use metric units.",
+        "I sold Puffin.",
+    ):
         call("ask", text, "--remember", *EXTRACT)
     assert "1. I live in Oslo." in call("memory", "list").partition("Standing wishes")[0]
     for words in (("list",), ("search", "Puffin"), ("why", "Puffin")):

@@ -80,7 +80,9 @@ def test_runs_tells_the_findings_of_the_readme_with_the_figures_of_their_runs(tm
     assert bars["compress"] == "99.3 % ± 0.7"
     assert "99.3 %" in stories[1]["text"]
     for story in stories:  # a difference stands there with README's interval
-        assert all(figure in found for figure in re.findall(r"[\d.]+ points \[.*?\]", story["text"]))
+        assert all(
+            figure in found for figure in re.findall(r"[\d.]+ points \[.*?\]", story["text"])
+        )
     assert "57.5" not in stories[-1]["text"]
     told = yaml.safe_load(page.read_text())[:1]
     told[0]["bars"] = {"words/webshop-one-policy-2": {"a": "nobody"}}
