@@ -114,7 +114,7 @@ def require_fit(config: Config) -> None:
             find_weights(name)
         if problem := params.misfit(config.env):
             kinds = registry().kinds(params.slot)
-            fits = [kind for kind, k in kinds.items() if k.cls.fits(config.env)]
+            fits = {kind for kind, k in kinds.items() if k.cls.fits(config.env)} - {params.kind}
             raise UserError(
                 f"{problem}: set {params.slot}.kind to one of {', '.join(sorted(fits))}"
             )

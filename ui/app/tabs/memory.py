@@ -127,7 +127,7 @@ class BanksPanel(Tab):
     def look(self, folder: str | None) -> Update:
         """Show the rows of most worth."""
         if not folder:
-            hint = "`stategate bank build` makes a bank from recorded episodes."
+            hint = "stategate bank build makes a bank from recorded episodes."
             return {self.rows: [], self.status: note(hint)}
         bank = Bank(bounds.require_place(folder))
         best = sorted(bank.rows(), key=lambda row: (-row.q, row.n))[:ROWS]
