@@ -117,7 +117,8 @@ class BanksPanel(Tab):
         label = "Bank (choose, or type its folder)"
         self.choice = choice(label, "bank", allow_custom_value=True)
         self.status = gr.HTML(elem_id="sg-bank-status")
-        self.rows = frame("bank-rows", "Rows", _BANK, show_search="search")
+        widths = [110, 70, 300, 620]
+        self.rows = frame("bank-rows", "Rows", _BANK, column_widths=widths, show_search="search")
         opened.select(
             lambda: gr.update(choices=list(map(str, known_banks()))), None, [self.choice], **QUIET
         )
