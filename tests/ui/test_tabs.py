@@ -183,6 +183,10 @@ def test_a_thread_is_drawn_with_its_bill(tab: Any, tmp_path: Path) -> None:
     assert [row[0] for row in update[tab.summary]] == ["nothing", "compress", "window"]
     _, _, untouched, compressed, _ = update[tab.table]["value"]["data"][-1]
     assert "shortened" in compressed
+    long = [*OPENAI[:1], {"role": "assistant", "content": "word " * 20_000}, *OPENAI]
+    where.write_text(json.dumps(long))
+    (row,) = tab.open(str(where), [], 100_000)[tab.summary]
+    assert re.fullmatch(r"\d\d,\d{3}", row[1])
     assert untouched.partition(": ")[2] != compressed.partition(": ")[2]
     assert "line 1" in drawn(tab, update)
     assert "line 1" not in drawn(tab, tab.look(update[tab.state], 1))
