@@ -89,6 +89,8 @@ def test_what_takes_long_says_so(monkeypatch, capsys):
         for _ in progress.Progress(range(4), unit="text"):
             time.sleep(0.1)
     assert "working: 2 of 4 texts, 00:00 so far" in capsys.readouterr().err
+    with progress.Progress(total=4, initial=2) as bar:  # what goes on has no speed yet
+        assert bar.line().endswith("so far")
 
 
 def test_ingest_reads_updates_and_removes(notes):
