@@ -126,12 +126,12 @@ def require_fit(config: Config) -> None:
 
     Raises ``UserError`` naming the fix.
     """
-    for name in (*config.updater.checkpoints(), *config.actor.checkpoints()):
-        find_weights(name)
     for params in (config.updater, config.context, config.actor, *config.memory):
+        for name in params.checkpoints():
+            find_weights(name)
         if problem := params.misfit(config.env):
             kinds = registry().kinds(params.slot)
-            fits = [kind for kind, k in kinds.items() if k.cls.fits(config.env)]
+            fits = {kind for kind, k in kinds.items() if k.cls.fits(config.env)} - {params.kind}
             raise UserError(
                 f"{problem}: set {params.slot}.kind to one of {', '.join(sorted(fits))}"
             )

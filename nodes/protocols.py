@@ -335,8 +335,9 @@ class Params(BaseModel, ABC):
         return f"{self.slot}.kind={self.kind} is made for {made_for}, not for {env.kind}"
 
     def checkpoints(self) -> tuple[str, ...]:
-        """Name the checkpoints that this node loads."""
-        return ()
+        """Name the checkpoints that this node loads, and those of the nodes inside it."""
+        inner = (value for _, value in self if isinstance(value, Params))
+        return tuple(name for params in inner for name in params.checkpoints())
 
 
 class EnvParams(Params):

@@ -116,6 +116,11 @@ class Registry:
         return tuple(self.parse(slot, value) for value in several)
 
 
+#: What is wanted where a text is no number, by pydantic's type of the error.
+_NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}
+_NUMBERS |= {"int_from_float": "a whole number"}
+
+
 def first_problem(error: ValidationError, fields: Iterable[str] = ()) -> str:
     """Return the first problem of a pydantic error in one line; ``fields`` are the model's."""
     problem = error.errors(include_url=False)[0]
@@ -124,6 +129,8 @@ def first_problem(error: ValidationError, fields: Iterable[str] = ()) -> str:
         return f"there is no '{name}' ({suggestion(name, fields)})"
     where = ".".join(str(part) for part in problem["loc"]) or "value"
     value = repr(problem.get("input"))
+    if problem["type"] in _NUMBERS:
+        return f"{where}: {_NUMBERS[problem['type']]}, not {value[:60]}"
     is_printed = problem["type"] != "missing" and not where.endswith("key_env")  # it may be the key
     got = f" (got {value[:60]})" if is_printed else ""
     return f"{where}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{got}"

@@ -63,7 +63,7 @@ class Progress(tqdm):  # type: ignore[type-arg]
         """Return what is done of how much, since when, and for how long still."""
         units = "B" if self.unit == "B" else "{unit}s"
         count = f"{{n_fmt}} of {{total_fmt}} {units}, " if self.total else ""
-        left = ", {remaining} left" if self.total and self.n else ""
+        left = ", {remaining} left" if self.total and self.n > self.initial else ""
         form = f"{{desc}}: {count}{{elapsed}} so far{left}"
         return str(self.format_meter(**{**self.format_dict, "bar_format": form, "ncols": None}))
 

@@ -227,7 +227,8 @@ def _same(old: Mapping[str, object], new: Mapping[str, object], folder: Path) ->
     for key in sorted((set(old) | set(plain)) - set(_VOLATILE)):
         if old.get(key) != plain.get(key):
             raise UserError(
-                f"'{folder}' holds a run with other arguments ({key} differs): name a new folder"
+                f"'{folder}' holds a run with other arguments (the value of {key} differs):"
+                " name a new folder"
             )
 
 

@@ -68,7 +68,7 @@ class Policy(ActorParams):
             return ""
         return (
             f"checkpoint '{self.weights}' of actor.kind=policy was trained for {world}, not for "
-            f"{env.kind}: set actor.checkpoint to one that was"
+            f"{env.kind} (actor.checkpoint may name another)"
         )
 
     def build(self, resources: Resources) -> Actor:

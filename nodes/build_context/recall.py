@@ -250,7 +250,7 @@ def remembered_pieces(
     ]
     best = max((candidate.chance for candidate in candidates), default=0.0)
     if best < _REMEMBERED:
-        reason = f"nothing remembered ({best:.2f})"
+        reason = f"nothing remembered ({best:.2f} that any fact answers)"
         gone.append(Piece("nothing remembered", "memory", "", (), 0, 0, best, (), reason))
     return [head, *visible, *gone] if visible else gone
 

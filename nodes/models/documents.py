@@ -96,12 +96,11 @@ def _converted(path: Path, digest: str) -> Path:
         from transformers import AutoModelForCausalLM, AutoTokenizer, modeling_gguf_pytorch_utils
 
     _silence()
+    what = f"converting {path.stem}, this once"
     # This bar it draws all the same.
-    modeling_gguf_pytorch_utils.tqdm = lambda tensors, **_: Progress(
-        tensors, "convert the model", unit="tensor"
-    )
+    modeling_gguf_pytorch_utils.tqdm = lambda tensors, **_: Progress(tensors, what, unit="tensor")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{folder}.lock"):
+    with FileLock(f"{folder}.lock"), Progress(what=what):
         if not (folder / "config.json").is_file():
             tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
             network = AutoModelForCausalLM.from_pretrained(

@@ -112,6 +112,12 @@ class LongTerm:
             replace(facts[row.fact_id], passage=row.text) for row in rows if row.fact_id in facts
         ]
 
+    def only_wishes(self, user: str) -> set[int]:
+        """Return the numbers of the facts of ``wishes`` that state nothing else."""
+        s = tables.statements.c
+        plain = self.db.rows(sa.select(s.fact_id).where(s.user == user, ~s.is_wish))
+        return {fact.id for fact in self.wishes(user)} - {row.fact_id for row in plain}
+
     def threads(self) -> set[str]:
         """Return every thread, of any user, of which something is remembered."""
         rows = self.db.rows(sa.select(tables.facts.c.thread_id).distinct())

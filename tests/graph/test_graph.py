@@ -127,11 +127,18 @@ def test_a_wrong_task_is_a_clear_error(task):
         build_graph(config()).invoke({"task": task}, config=thread())
 
 
-@pytest.mark.parametrize("slot", ["updater", "actor"])
-def test_weights_that_are_not_there_are_refused_when_the_agent_is_built(slot):
-    kind = {"updater": "gru", "actor": "policy"}[slot]
+@pytest.mark.parametrize(
+    "slots",
+    [
+        {"updater": {"kind": "gru", "checkpoint": "gone"}},
+        {"actor": {"kind": "policy", "checkpoint": "gone"}},
+        {"context": {"kind": "retrieve", "checkpoint": "gone"}},
+        {"context": {"kind": "experience", "inner": {"kind": "retrieve", "checkpoint": "gone"}}},
+    ],
+)
+def test_weights_that_are_not_there_are_refused_when_the_agent_is_built(slots):
     with pytest.raises(UserError, match="no checkpoint 'gone'"):
-        build_graph({"actor": "rule", slot: {"kind": kind, "checkpoint": "gone"}})
+        build_graph({"actor": "rule", **slots})
 
 
 def session(settings=None, checkpointer=None, **kw):

@@ -105,11 +105,12 @@ def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
     ("words", "told"),
     [
         (["--goal", "99999"], "no task 99999"),
-        (["--goal", "x"], "--goal"),
+        (["--goal", "x"], "'--goal' / '--game': a whole number, not 'x'"),
         (["--set", "context.kind=windo"], "did you mean 'window'"),
         (["--set", "contxt.kind=full"], "did you mean 'context'?"),
         (["--set", "context.budgt=4"], "did you mean 'budget'?"),
         (["--budget", "0"], "budget"),
+        (["--set", "context.budget=x"], "budget: a whole number, not 'x'"),
         (["--set", "env.data=/no/such/folder"], "/no/such/folder"),
         (["--resume"], "--thread"),
         (["--task", "goal"], "KEY=VALUE"),
@@ -138,6 +139,8 @@ def test_mistakes_of_other_commands(tmp_path):
         for words, told in (
             (("run", "nosuch"), "webshop-policy"),
             (("rnu",), "run"),
+            (("memroy",), "(did you mean 'memory'?)"),
+            (("ask", "Why?", "--set", "actor.kind=policy"), "human, noisy, scripted"),
             (("kinds", "contxt"), "did you mean 'context'?"),
             (("checkpoints", "prune", "--where", tmp_path / "none.sqlite"), "no database of"),
             (("checkpoints", "prune", "--thread", "nosuch"), "no thread 'nosuch'"),

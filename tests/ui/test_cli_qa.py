@@ -89,6 +89,8 @@ def test_what_takes_long_says_so(monkeypatch, capsys):
         for _ in progress.Progress(range(4), unit="text"):
             time.sleep(0.1)
     assert "working: 2 of 4 texts, 00:00 so far" in capsys.readouterr().err
+    with progress.Progress(total=4, initial=2) as bar:  # what goes on has no speed yet
+        assert bar.line().endswith("so far")
 
 
 def test_ingest_reads_updates_and_removes(notes):
@@ -137,6 +139,24 @@ def test_standing_wishes_stand_apart_go_with_every_question_and_are_superseded(n
     assert "- Call me Sam.\n- From now on use miles, please.\nQuestion:" in call(*question)
     call("memory", "forget", 3)
     assert "- Always answer in metric units." in call(*question)
+
+
+def test_a_standing_wish_is_no_answer_to_a_search():
+    empty = [call("memory", *words) for words in (("list",), ("search", "x"), ("why", "x"))]
+    assert len(set(empty)) == 1
+    for text in (
+        "I live in Oslo. Always answer in English.",
+        "Use metric units.",
+        "I sold Puffin.",
+    ):
+        call("ask", text, "--remember", *EXTRACT)
+    assert "1. I live in Oslo." in call("memory", "list").partition("Standing wishes")[0]
+    for words in (("list",), ("search", "Puffin"), ("why", "Puffin")):
+        facts, _, wishes = call("memory", *words).partition("Standing wishes")
+        assert "I sold Puffin." in facts
+        assert "metric" not in facts
+        assert "2. Use metric units." in wishes
+        assert "probability" not in wishes
 
 
 def test_what_holds_is_answered_before_what_it_corrected():

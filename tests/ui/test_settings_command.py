@@ -57,7 +57,7 @@ def test_flags_become_settings():
 
 def test_help_has_defaults_limits_and_examples():
     shown = run("--help")[0].output
-    parts = ("Cook.", "full,window", "1<=x<=9", "REST", "--no-clicks", "recipe lamp --count 2")
+    parts = ("Cook.", "full, window", "1<=x<=9", "REST", "--no-clicks", "recipe lamp --count 2")
     assert all(words in shown for words in parts)
     assert "--no-quick" not in shown
     assert shown.index("--count") < shown.index("--seed")  # a model's own fields come first

@@ -79,6 +79,11 @@ def test_runs_tells_the_findings_of_the_readme_with_the_figures_of_their_runs(tm
     bars = {name: shown for name, _, shown in stories[1]["bars"]}
     assert bars["compress"] == "99.3 % ± 0.7"
     assert "99.3 %" in stories[1]["text"]
+    for story in stories:  # a difference stands there with README's interval
+        assert all(
+            figure in found for figure in re.findall(r"[\d.]+ points \[.*?\]", story["text"])
+        )
+    assert "57.5" not in stories[-1]["text"]
     told = yaml.safe_load(page.read_text())[:1]
     told[0]["bars"] = {"words/webshop-one-policy-2": {"a": "nobody"}}
     (tmp_path / "stories.yaml").write_text(yaml.safe_dump(told))
@@ -110,6 +115,9 @@ def test_wishes_stand_first_and_a_search_says_why(home):
     found = tab.look(owner, "What is my boat called?")[tab.facts]
     assert found["value"][0][1] == "My boat is called Albatros."
     assert found["value"][0][-1]
+    said, chance, why = (found["value"][-1][i] for i in (1, -2, -1))
+    assert (said, chance) == ("Always answer in metric units.", "")
+    assert "with every question" in why
 
 
 @pytest.mark.parametrize("preset", presets())
@@ -175,6 +183,10 @@ def test_a_thread_is_drawn_with_its_bill(tab: Any, tmp_path: Path) -> None:
     assert [row[0] for row in update[tab.summary]] == ["nothing", "compress", "window"]
     _, _, untouched, compressed, _ = update[tab.table]["value"]["data"][-1]
     assert "shortened" in compressed
+    long = [*OPENAI[:1], {"role": "assistant", "content": "word " * 20_000}, *OPENAI]
+    where.write_text(json.dumps(long))
+    (row,) = tab.open(str(where), [], 100_000)[tab.summary]
+    assert re.fullmatch(r"\d\d,\d{3}", row[1])
     assert untouched.partition(": ")[2] != compressed.partition(": ")[2]
     assert "line 1" in drawn(tab, update)
     assert "line 1" not in drawn(tab, tab.look(update[tab.state], 1))

@@ -272,9 +272,10 @@ def rank(settings: RankSettings) -> None:
         why = f"there is no text in '{settings.corpus}'"
         raise UserError(f"{why}: put a file into it, or name another")
     memory = DocumentMemory(settings.model)
-    weighed = weigh(
-        question, documents, memory, lambda: MiniLM().build(Resources()), settings.fuse_with
-    )
+    with output.working("weighing the documents"):
+        weighed = weigh(
+            question, documents, memory, lambda: MiniLM().build(Resources()), settings.fuse_with
+        )
     rows: list[dict[str, Any]] = [
         {
             "title": documents[i].title,

@@ -64,6 +64,11 @@ class Commands(TyperGroup):
             command_app = getattr(import_module(f"stategate.ui.cli.{module}"), app_name)
             self.commands[name] = typer.main.get_command(command_app)
             self.commands[name].name = name
+        elif name and not name.startswith("-"):
+            from stategate.nodes.registry import suggestion
+            from stategate.stores.errors import UserError
+
+            raise UserError(f"there is no command '{name}' ({suggestion(name, COMMANDS)})")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -105,11 +110,16 @@ def problem(error: BaseException) -> str | None:
     """Return a caller's mistake as one line, or None if ``error`` is a fault of the program."""
     from pydantic import ValidationError
 
+    from stategate.nodes.registry import first_problem
     from stategate.stores.errors import UserError, missing_extra
     from stategate.stores.text import one_line, printable
 
     error = missing_extra(error) or error
     if hasattr(error, "format_message"):  # a usage error of typer's
+        cause = error.__cause__
+        if isinstance(cause, ValidationError) and cause.errors()[0]["type"] != "value_error":
+            error.message = first_problem(cause).partition(": ")[2]
+            return printable(one_line(error.format_message()))
         return printable(one_line(usage_problem(error)))
     if isinstance(error, UserError):
         return printable(one_line(str(error)))
@@ -117,8 +127,6 @@ def problem(error: BaseException) -> str | None:
         why = printable(f"cannot write '{error.filename}' ({error.strerror})")
         return f"{why}: set STATEGATE_HOME to a folder that you may write to"
     if isinstance(error, ValidationError):
-        from stategate.nodes.registry import first_problem
-
         return printable(one_line(first_problem(error)))
     return None
 

@@ -103,36 +103,35 @@ def list_facts(settings: MemorySettings) -> None:
     """List every fact, oldest first, with where it was told; standing wishes stand apart."""
     place = settings.place()
     store = place.open()
-    wishes = store.wishes(place.owner)
-    numbers, facts = {fact.id for fact in wishes}, store.facts(place.owner)
-    rows = [{**vars(fact), "is_wish": fact.id in numbers} for fact in facts]
-    if wrote(settings.json_target, rows):
+    facts, apart = store.facts(place.owner), store.only_wishes(place.owner)
+    if wrote(settings.json_target, [{**vars(fact), "is_wish": fact.id in apart} for fact in facts]):
         return
     if not facts:
-        say(f"nothing is remembered of user '{place.owner}' ({_users(store)})")
-    elif len(facts) > len(numbers):
-        _show([fact for fact in facts if fact.id not in numbers])
-    if wishes:
-        say("Standing wishes, offered with every question:", "bold")
-        for fact in wishes:
-            say(f"{fact.id}. {one_line(fact.passage)}")
+        say(_nothing_of(store, place.owner))
+    _show([fact for fact in facts if fact.id not in apart])
+    _show_wishes(store, place.owner)
 
 
 @command(app, "stategate memory search 'where does Ana live' --as-of 2024-06-01")
 def search(settings: SearchSettings) -> None:
     """Find what answers a question, as an agent would; --as-of asks what was known on a day."""
-    limits = Limits(facts=settings.k, at_least=settings.at_least)
-    facts, every = settings.open().explain(settings.words, as_of=settings.as_of, limits=limits)
+    memory = settings.open()
+    apart = memory.store.only_wishes(memory.user)
+    limits = Limits(facts=settings.k + len(apart), at_least=settings.at_least)
+    found, every = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
+    facts = [fact for fact in found if fact.id not in apart][: settings.k]
     if wrote(settings.json_target, list(map(vars, facts))):
         return
-    if not facts and every:
-        say(f"nothing remembered ({max(one.chance for one in every):.2f} at best)")
-    elif not facts:
-        say("nothing is remembered that has to do with it")
-    else:
+    chances = [one.chance for one in every if one.fact not in apart]
+    if facts:
         order = "by words, meaning, neighbours, speaker and time"
         say(f"Best first, {order}; a probability is of what the fact alone says:", "dim")
         _show(facts)
+    elif chances:
+        say(f"nothing remembered ({max(chances):.2f} at best)")
+    else:
+        say(_nothing_of(memory.store, memory.user))
+    _show_wishes(memory.store, memory.user)
 
 
 @command(app, "stategate memory why 'where does Ana live' --tokens 200")
@@ -142,16 +141,20 @@ def why(settings: WhySettings) -> None:
     --json has each candidate's score, by signal.
     """
     limits = Limits(settings.k, settings.tokens, settings.min_trust, settings.at_least)
-    _, candidates = settings.open().explain(settings.words, as_of=settings.as_of, limits=limits)
+    memory = settings.open()
+    _, every = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
+    apart = memory.store.only_wishes(memory.user)
+    candidates = [one for one in every if one.fact not in apart]
     if wrote(settings.json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates]):
         return
     if not candidates:
-        say("nothing is remembered that has to do with it")
+        say(_nothing_of(memory.store, memory.user))
     for one in candidates[: settings.show]:
         cause, _, detail = one.left_out.partition(": ")
         reason = _CAUSES.get(cause, detail).format(k=settings.k)
         say(f"{one.fact}. {one_line(one.text)}")
         say(f"   {f'not shown: {reason}' if cause else 'shown'}", "dim")
+    _show_wishes(memory.store, memory.user)
 
 
 @command(app, "stategate memory forget 3 7", "stategate memory forget --source tool:web")
@@ -210,6 +213,13 @@ def _nothing_matched(settings: ForgetSettings, place: MemoryPlace) -> str:
     return f"{missing}: there is {named}"
 
 
+def _nothing_of(store: LongTerm, user: str) -> str:
+    """Return that no fact was found: none of the user's at all, or none about what is asked."""
+    if store.facts(user):
+        return "nothing is remembered that has to do with it"
+    return f"nothing is remembered of user '{user}' ({_users(store)})"
+
+
 def _users(store: LongTerm) -> str:
     """Return who --user may name, and where nobody is remembered how to begin."""
     named = _listed(store.users())
@@ -229,6 +239,15 @@ def _show(facts: Sequence[Fact]) -> None:
         parts += [fact.source, f"trust {fact.trust:.1f}"]
         where = f"{fact.thread_id} step {fact.step}".strip()
         say(f"   {', '.join(parts)}; from {where}", "dim")
+
+
+def _show_wishes(store: LongTerm, user: str) -> None:
+    """Print the standing wishes, without a probability: they go with every question."""
+    wishes = store.wishes(user)
+    if wishes:
+        say("Standing wishes, offered with every question:", "bold")
+    for fact in wishes:
+        say(f"{fact.id}. {one_line(fact.passage)}")
 
 
 def _listed(names: list[str]) -> str:

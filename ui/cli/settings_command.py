@@ -105,13 +105,15 @@ def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
     default: Any = inspect.Parameter.empty
     if not field.is_required():
         default = field.get_default(call_default_factory=True, validated_data={})
-    how: dict[str, Any] = {"help": field.description, "metavar": line.get("metavar")}
+    about = (field.description or "").replace("[", "\\[")  # no rich markup
+    how: dict[str, Any] = {"help": about, "metavar": line.get("metavar")}
     for rule in field.metadata:
         if isinstance(rule, Ge):
             how["min"] = rule.ge
         elif isinstance(rule, Le):
             how["max"] = rule.le
         elif isinstance(rule, BeforeValidator) and rule.func is comma_list:
+            how["show_default"] = ", ".join(default) or False  # it may be folded
             kind, default = str, ",".join(default)
     if typing.get_origin(kind) is tuple:
         kind = list[typing.get_args(kind)[0]]  # type: ignore[misc]

@@ -11,8 +11,9 @@ from stategate.nodes.conformance import check_built, requests
 from stategate.nodes.models.documents import Document, shared_backend
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
+from stategate.stores import progress
 from stategate.stores.errors import UserError
-from tests.kit import call, refused
+from tests.kit import call, refused, run_command
 
 #: A Llama of two layers, trained for 2,000 steps to say a key's value: its gradient finds the pairs.
 MODEL = str(Path(__file__).parent / "pairs")
@@ -86,7 +87,10 @@ def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path, mon
     call("ingest", folder, "--corpus", "towns")
     documents = documents_of("towns")
     assert Document("Second", "k5 v5 k6 v6 k7 v7 k8 v8") in documents
-    ranked = call("rank", QUESTION, "--corpus", "towns", "--model", MODEL, "--with", "bm25")
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    run = run_command("rank", QUESTION, "--corpus", "towns", "--model", MODEL, "--with", "bm25")
+    assert "stategate: weighing the documents: 00:00 so far" in run.stderr
+    ranked = run.stdout
     assert "Second" in next(line for line in ranked.splitlines() if "█" in line)
     assert "corpora: towns" in refused("rank", "q", "--corpus", "nowhere")
     config = tmp_path / "agent.yaml"

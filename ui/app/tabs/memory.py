@@ -62,16 +62,18 @@ class MemoryTab(Tab):
         """Show facts: all, or the nearest to ``words`` with why an agent would be shown them or not."""
         memory, user = self._agents.memory.open(), user_of(whose)
         facts = {fact.id: fact for fact in memory.facts(user)}
-        wishes = dict.fromkeys((wish.id for wish in memory.wishes(user)), _WISH)
+        wishes, apart = {wish.id for wish in memory.wishes(user)}, memory.only_wishes(user)
         newest = sorted(facts.values(), key=lambda fact: (fact.id not in wishes, -fact.id))
-        rows = [_fact(fact, why=wishes.get(fact.id, "")) for fact in newest]
+        rows = [_fact(fact, why=_WISH if fact.id in wishes else "") for fact in newest]
         if (words or "").strip():
             asked = judged_question(words, self._agents.resources.embedder)
             _, candidates = memory.recall(user, asked, Limits(facts=FOUND))
-            rows = [
+            found = [
                 _fact(facts[one.fact], f"{one.chance:.2f}", one.left_out or "shown")
                 for one in candidates[:LISTED]
+                if one.fact not in apart
             ]
+            rows = found + [row for row in rows if row[0] in apart]
         label = f"{len(rows):,} of {len(facts):,} facts (click one to see its source, or forget it)"
         return {
             self.facts: gr.update(value=rows, label=label),
@@ -115,7 +117,8 @@ class BanksPanel(Tab):
         label = "Bank (choose, or type its folder)"
         self.choice = choice(label, "bank", allow_custom_value=True)
         self.status = gr.HTML(elem_id="sg-bank-status")
-        self.rows = frame("bank-rows", "Rows", _BANK, show_search="search")
+        widths = [110, 70, 300, 620]
+        self.rows = frame("bank-rows", "Rows", _BANK, column_widths=widths, show_search="search")
         opened.select(
             lambda: gr.update(choices=list(map(str, known_banks()))), None, [self.choice], **QUIET
         )
@@ -125,7 +128,7 @@ class BanksPanel(Tab):
     def look(self, folder: str | None) -> Update:
         """Show the rows of most worth."""
         if not folder:
-            hint = "`stategate bank build` makes a bank from recorded episodes."
+            hint = "stategate bank build makes a bank from recorded episodes."
             return {self.rows: [], self.status: note(hint)}
         bank = Bank(bounds.require_place(folder))
         best = sorted(bank.rows(), key=lambda row: (-row.q, row.n))[:ROWS]

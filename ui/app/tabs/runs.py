@@ -32,7 +32,7 @@ def published() -> tuple[Path, ...]:
 
 
 _HINT = (
-    "A run directory is what `stategate eval` writes with --out. Choose one above, or make one: "
+    "A run directory is what stategate eval writes with --out. Choose one above, or make one: "
     "stategate eval worlds --goals 0-19 --out runs/first"
 )
 #: What is opened stands below the findings.

@@ -126,7 +126,7 @@ class ThreadsTab(common.Tab):
                 label=f"Uploaded: {Path(uploaded).name}" if uploaded else _UPLOAD
             ),
             self.summary: [
-                [one.kind, *(f"{bill[metric]:,.4g}" for metric in _METRICS)]
+                [one.kind, *(_figure(bill[metric]) for metric in _METRICS)]
                 for one, bill in zip(replays, bills, strict=True)
             ],
             self.call: gr.update(maximum=max(count, 2), value=count, label=f"Call (of {count})"),
@@ -152,6 +152,11 @@ class ThreadsTab(common.Tab):
         table = {"headers": ["#", "role", *heads], "data": rows}
         width = max(_WIDE // len(heads), 260)  # all builders side by side, where there is room
         return {self.table: gr.update(value=table, column_widths=[44, 80, *[width] * len(heads)])}
+
+
+def _figure(value: float) -> str:
+    """Return a figure with four digits, thousands with all."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _shown(reading: Reading, message: BaseMessage, place: int) -> str:
