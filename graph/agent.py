@@ -20,9 +20,9 @@ from stategate.stores.errors import MissingExtra, UserError, warn_once
 
 
 class Agent:
-    """A config and the resources behind it, as one call asks for them.
+    """A config and its resources, bound to the thread of one call.
 
-    The graph's own agent belongs to no call; :meth:`for_call` gives the one of a thread, with the
+    The compiled graph's agent is bound to none; :meth:`for_call` returns the one of a call, with the
     nodes that the caller swapped.
     """
 
@@ -30,13 +30,13 @@ class Agent:
         require_fit(config)
         self.config = config
         self.resources = resources or Resources(*config.models)
-        #: The thread that runs, the episode's id where the caller chose it, and whose the memory is.
+        #: The thread's id, the episode's id if the caller chose it, and the owner of its memory.
         self.thread: str | None = None
         self.episode: str | None = None
         self.owner = ""
 
     def for_call(self, overrides: Mapping[str, Any], configurable: Mapping[str, Any]) -> "Agent":
-        """Return the agent of one call, with the caller's nodes by slot; what is built is shared."""
+        """Return the agent of one call: ``overrides`` are params by slot; built nodes are shared."""
         agent = copy.copy(self)
         changes = {slot: params for slot, params in overrides.items() if params is not None}
         if changes:
@@ -50,7 +50,7 @@ class Agent:
 
     @property
     def world(self) -> World:
-        """The configured world. Raises ``UserError`` for one that has not all members of a world."""
+        """The configured world. Raises ``UserError`` if it lacks a member of ``World``."""
         return complete(self.resources.get(self.config.env))
 
     @property
@@ -61,7 +61,7 @@ class Agent:
 
     @property
     def updater(self) -> Updater:
-        """The configured updater; where its packages are missing the agent plays without a state.
+        """The configured updater, or ``none`` (with a warning) if its packages are missing.
 
         A kind that needs a state (``context.kind=retrieve``) raises when it is built.
         """
@@ -76,16 +76,15 @@ class Agent:
     def example_task(self) -> str:
         """The world's first task as JSON, for messages that ask for one."""
         first = next(iter(self.world.tasks()), {})
-        asks = self.config.env.conversational
-        return json.dumps({"question": "..."} if asks else dict(first))
+        return json.dumps({"question": "..."} if self.config.env.conversational else dict(first))
 
     def require_task(self, task: object) -> dict[str, Any]:
         """Return ``task``. Raises ``UserError`` naming the form, or the world that it is for."""
         if not isinstance(task, dict):
             raise UserError(f'give a task: {{"task": {self.example_task}}}')
-        own = self.config.env.kind
-        if (kind := task.get("env", own)) != own:
-            raise UserError(f"the task is for env '{kind}', but this agent's env is '{own}'")
+        env = self.config.env.kind
+        if (kind := task.get("env", env)) != env:
+            raise UserError(f"the task is for env '{kind}', but this agent's env is '{env}'")
         return task
 
     def instruction(self, session: Session) -> str:
@@ -96,7 +95,7 @@ class Agent:
         return text
 
     def observation(self, state: State) -> Observation:
-        """Return this step's observation, drawn again if the run was resumed."""
+        """Return this step's observation, rendered again from the session if the run was resumed."""
         return state.get("observation") or self.world.observe(state["session"])
 
     def context(self, state: State) -> BuiltContext:
@@ -122,10 +121,7 @@ class Agent:
 
 
 def require_fit(config: Config) -> None:
-    """Check that every node can work in the configured world, and that named weights are there.
-
-    Raises ``UserError`` naming the fix.
-    """
+    """Raise ``UserError`` with the fix if a node does not fit the world, or its weights are missing."""
     for params in (config.updater, config.context, config.actor, *config.memory):
         for name in params.checkpoints():
             find_weights(name)

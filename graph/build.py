@@ -1,7 +1,7 @@
 """The graph: observe → update_state → build_context → act → write_memory, until done.
 
-Nodes (``graph.nodes``) hold no model and no world: they get them from their agent, by the config or the
-caller's per-call context. Models and worlds are built once and shared.
+Nodes (``graph.nodes``) hold no model and no world: they ask the agent of the call, which follows the
+config and the caller's context. Models and worlds are built once and shared.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ from stategate.graph.state import Input, Output, State, context_schema
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 
-#: Where LangGraph looks for the durability that a caller did not pass.
+#: The config key of LangGraph's default durability, for callers that pass none.
 _DURABILITY = "__pregel_durability"
-#: The task id under which LangGraph keeps what a caller put in, which is no node's result.
-_INPUT = "00000000-0000-0000-0000-000000000000"
-#: The locks that this call stack or task holds: a session's step is several runs.
-_locked: ContextVar[frozenset[tuple[int, str]]] = ContextVar("held threads", default=frozenset())
+#: LangGraph's task id of the caller's input among the pending writes, which is no node's result.
+_INPUT_TASK = "00000000-0000-0000-0000-000000000000"
+#: The locks that this call stack or task holds: a session's step, which is several runs, re-enters one.
+_held: ContextVar[frozenset[tuple[int, str]]] = ContextVar("held threads", default=frozenset())
 
 
 class Graph(CompiledStateGraph[Any, Any, Any, Any]):
@@ -51,80 +51,80 @@ class Graph(CompiledStateGraph[Any, Any, Any, Any]):
 
     agent: Agent
 
-    def stream(self, input: Any, config: Any = None, **more: Any) -> Iterator[Any]:
+    def stream(self, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
         """See LangGraph; waits for another run of the thread first."""
         with self.alone(config):
             if input is not None:
                 self.finish(config)
-            yield from super().stream(input, config, **more)
+            yield from super().stream(input, config, **options)
 
-    async def astream(self, input: Any, config: Any = None, **more: Any) -> AsyncIterator[Any]:
+    async def astream(self, input: Any, config: Any = None, **options: Any) -> AsyncIterator[Any]:
         """See LangGraph; waits for another run of the thread first."""
         alone, key = self.alone(config), self._key(config)
         await asyncio.to_thread(alone.__enter__)
-        before = _locked.get()  # the thread that took the lock marked a context of its own
-        _locked.set(before if key is None else before | {key})
+        before = _held.get()  # the thread that took the lock marked a context of its own
+        _held.set(before if key is None else before | {key})
         try:
             if input is not None:
                 await asyncio.to_thread(self.finish, config)
-            async for part in super().astream(input, config, **more):
+            async for part in super().astream(input, config, **options):
                 yield part
         finally:
-            _locked.set(before)
+            _held.set(before)
             await asyncio.to_thread(alone.__exit__, None, None, None)
 
     @contextmanager
     def alone(self, config: Any) -> Iterator[None]:
-        """Hold the lock of the thread of ``config``. Raises ``UserError`` where another keeps it."""
-        key, locked = self._key(config), _locked.get()
-        if key is None or key in locked:
+        """Hold the thread's lock. Raises ``UserError`` if another run does not release it."""
+        key, held = self._key(config), _held.get()
+        if key is None or key in held:
             yield
             return
         with lock_of(self.checkpointer, key[1]):
-            _locked.set(locked | {key})
+            _held.set(held | {key})
             try:
                 yield
             finally:
-                _locked.set(locked)
+                _held.set(held)
 
     def settle(self, config: Any) -> bool:
-        """Apply the results that nodes had written when a kill ended their run; says if there were any.
+        """Apply the pending writes that a killed run left on the thread; say whether there were any.
 
-        LangGraph keeps such results beside the last checkpoint: a run that goes on applies them, a run
-        that begins anew would drop a finished step. No node runs here.
+        LangGraph keeps them beside the last checkpoint: a resumed run applies them, but new input
+        would drop a finished step. No node runs here.
         """
-        if not self._has_results(config):
+        if not self._has_pending_writes(config):
             return False
         with self.alone(config):
-            if not self._has_results(config):  # they were another run's, which went on meanwhile
+            if not self._has_pending_writes(config):  # they were of a run that has ended since
                 return False
             for _ in super().stream(None, config, interrupt_after="*"):
                 pass
         return True
 
     def finish(self, config: Any) -> None:
-        """Settle, and keep a decision that was taken when a kill came: a new task would drop it."""
+        """Settle, and write the memory of a step that a kill cut short: new input would drop it."""
         self.settle(config)
         if self._key(config) is not None and self.get_state(config).next == ("write_memory",):
             for _ in super().stream(None, config, interrupt_after=["write_memory"]):
                 pass
 
-    def _has_results(self, config: Any) -> bool:
-        """Say whether the head of the thread has results beside it, and nothing else to wait for."""
+    def _has_pending_writes(self, config: Any) -> bool:
+        """Say whether the thread's head has pending writes of nodes, and no node left to run."""
         if self._key(config) is None:
             return False
         try:
             saved = self.checkpointer.get_tuple(config)  # type: ignore[union-attr]
         except NotImplementedError:  # a caller's saver that is asynchronous only
             return False
-        written = saved is not None and any(
-            task != _INPUT and not channel.startswith("__")
+        has_writes = saved is not None and any(
+            task != _INPUT_TASK and not channel.startswith("__")
             for task, channel, _ in saved.pending_writes or ()
         )
-        return written and not self.get_state(config).next
+        return has_writes and not self.get_state(config).next
 
     def _key(self, config: Any) -> tuple[int, str] | None:
-        """Return the names of saver and thread. Raises ``UserError`` for a saver without a thread."""
+        """Return (saver's ``id``, thread), None without a saver. Raises ``UserError`` for no thread."""
         if not self.checkpointer or isinstance(self.checkpointer, bool):
             return None
         thread = ensure_config(merge_configs(self.config, config))["configurable"].get("thread_id")
@@ -141,20 +141,21 @@ def build_graph(
     checkpointer: BaseCheckpointSaver[Any] | bool | None = None,
     resources: Resources | None = None,
 ) -> Graph:
-    """Compile the agent of ``config``.
+    """Return the compiled graph of ``config``: a parsed one, a mapping, a file or a shipped name.
 
     ``checkpointer`` overrides the config's ``checkpoints``; False compiles without one. The
     recursion limit follows from the step cap. ``graph.agent`` gives :class:`graph.agent.Agent`.
     ``resources`` of another agent share what it has built (models, catalogues).
     """
-    settled = config if isinstance(config, Config) else load_config(config)
-    agent = Agent(settled, resources and resources.with_models(*settled.models))
-    saver = open_saver(settled.checkpoints) if checkpointer is None else checkpointer
+    if not isinstance(config, Config):
+        config = load_config(config)
+    agent = Agent(config, resources and resources.with_models(*config.models))
+    saver = open_saver(config.checkpoints) if checkpointer is None else checkpointer
     compiled = Graph(**vars(_make_builder(agent).compile(checkpointer=saver, name="stategate")))
-    limit = len(NODES) * settled.max_steps + 10
+    limit = len(NODES) * config.max_steps + 10
     # In a conversation every node's result is on disk before the next one starts (a caller's own
     # `durability=` wins): a process killed between answer and write would lose the answer otherwise.
-    configurable: dict[str, Any] = {_DURABILITY: "sync"} if settled.env.conversational else {}
+    configurable: dict[str, Any] = {_DURABILITY: "sync"} if config.env.conversational else {}
     compiled = compiled.with_config(recursion_limit=limit, configurable=configurable)
     compiled.agent = agent
     return compiled
@@ -166,17 +167,17 @@ def _make_builder(agent: Agent) -> StateGraph[Any, Any, Any, Any]:
         State, context_schema=context_schema(), input_schema=Input, output_schema=Output
     )
 
-    def of_call() -> Agent:
+    def call_agent() -> Agent:
         return agent.for_call(dict(get_runtime().context or {}), get_config()["configurable"])
 
     def bound(node: Callable[[Agent, State], Update]) -> Any:
         def run(state: State) -> Update:
-            return node(of_call(), state)
+            return node(call_agent(), state)
 
         return run
 
     async def aact(state: State) -> Update:
-        return await achoose_action(of_call(), state)
+        return await achoose_action(call_agent(), state)
 
     builder.add_node("observe", bound(observe_world))
     builder.add_node("update_state", bound(update_state))
@@ -188,9 +189,9 @@ def _make_builder(agent: Agent) -> StateGraph[Any, Any, Any, Any]:
             builder.add_edge(name, following)
 
     def unless_over(state: State, onward: str) -> str:
-        """Go on to ``onward`` until the world says done or the step cap is reached."""
-        over = state["done"] or state["steps"] >= agent.config.max_steps
-        return END if over else onward
+        """Return the next node: ``onward``, or END when the world is done or the step cap reached."""
+        is_over = state["done"] or state["steps"] >= agent.config.max_steps
+        return END if is_over else onward
 
     for name, onward in (("observe", "update_state"), ("write_memory", "observe")):
         builder.add_conditional_edges(name, partial(unless_over, onward=onward), [onward, END])

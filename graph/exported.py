@@ -1,4 +1,4 @@
-"""Other agents' threads, read from exported files or from the checkpoints where they lie."""
+"""Threads of other agents, read from exported files or from checkpoint databases."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ _KEYS = ("messages", "values", "channel_values", "traj", "history")
 
 
 class Thread(NamedTuple):
-    """An agent's thread, and the task that it is about."""
+    """An agent's messages on one thread, and the task that they are about."""
 
     id: str
     task: str
@@ -31,9 +31,9 @@ class Thread(NamedTuple):
 
 
 def read_messages(where: str) -> list[BaseMessage]:
-    """Return the messages of one thread; where a file holds several, ``where`` names one.
+    """Return the messages of the one thread that ``where`` holds or names (see :func:`read_threads`).
 
-    See :func:`read_threads`. Raises ``UserError`` for anything else.
+    Raises ``UserError`` for none or several.
     """
     threads = read_threads(where)
     if len(threads) > 1:
@@ -44,51 +44,50 @@ def read_messages(where: str) -> list[BaseMessage]:
 
 
 def read_threads(where: str) -> list[Thread]:
-    """Return the threads of ``where`` in which a model said something.
+    """Return the threads of ``where`` that hold a message of a model.
 
     ``where`` is JSON lines of threads (.gz too), a JSON file of one or several, or a checkpoint
     database (``FILE.sqlite``, ``postgresql://…``). ``FILE#3`` is the third thread of a file,
-    ``DATABASE#ID`` one of a database. Threads of one "task" hang together. Raises ``UserError``.
+    ``DATABASE#ID`` one of a database. Threads of one "task" are not independent. Raises ``UserError``.
     """
-    place, _, named = where.partition("#")
-    threads = [thread for thread in _threads(place, named) if calls_in(thread.messages)]
+    source, _, selected = where.partition("#")
+    threads = [thread for thread in _threads(source, selected) if calls_in(thread.messages)]
     if not threads:
-        raise UserError(f"'{place}' holds no thread in which a model said something")
+        raise UserError(f"'{source}' holds no thread in which a model said something")
     return threads
 
 
-def _threads(place: str, named: str) -> list[Thread]:
-    """Return the threads of a place, or the one that is ``named``."""
-    if (saver := _saver(place)) is not None:
+def _threads(source: str, selected: str) -> list[Thread]:
+    """Return the threads of a file or database, or only the ``selected`` one."""
+    if (saver := _saver(source)) is not None:
         rows = saver.list(None, limit=5000)
         ids = dict.fromkeys(str(row.config["configurable"]["thread_id"]) for row in rows)
-        return [_of_checkpoint(saver, place, id_) for id_ in ([named] if named else ids)]
+        return [_checkpoint_thread(saver, source, id_) for id_ in ([selected] if selected else ids)]
     threads: dict[str, Thread] = {}
     problems: list[UserError] = []
-    records = _records(place)
+    records = _records(source)
     for number, line in enumerate(records, 1):
-        if named not in ("", str(number)):
+        if selected not in ("", str(number)):
             continue
         record = line if isinstance(line, Mapping) else {}
         id_ = str(record.get("id", number))
         id_ = f"{id_}#{number}" if id_ in threads else id_
         task = str(record.get("task", record.get("task_id", id_)))
         try:
-            threads[id_] = Thread(id_, task, from_plain(line, f"{place}, thread {number}"))
+            threads[id_] = Thread(id_, task, from_plain(line, f"{source}, thread {number}"))
         except UserError as error:
             problems.append(error)
     if not threads:
-        raise (*problems, UserError(f"there is no thread '{named}' in '{place}'"))[0]
+        raise (*problems, UserError(f"there is no thread '{selected}' in '{source}'"))[0]
     if problems:
         warn_once(f"{len(problems)} of {len(records)} threads are skipped: {problems[0]}")
     return list(threads.values())
 
 
 def from_plain(values: object, name: str = "the export") -> list[BaseMessage]:
-    """Return messages from plain values. Raises ``UserError`` where they are none.
+    """Return the messages of an export: a list in OpenAI's or LangChain's form, or a mapping to one.
 
-    Read are lists of messages in OpenAI's chat form or LangChain's, and mappings that hold such a list
-    under "messages", "values", "traj" or "history".
+    A mapping holds it under "messages", "values", "traj" or "history". Raises ``UserError``.
     """
     while isinstance(values, Mapping):
         values = next((values[key] for key in _KEYS if values.get(key)), None)
@@ -107,7 +106,7 @@ def _is_message(row: object) -> bool:
 
 
 def _messages(row: object) -> list[BaseMessage]:
-    """Return the messages of one row; ``messages_to_dict`` writes LangChain's with their ``data``."""
+    """Return the messages of one row; one with ``data`` is of LangChain's ``messages_to_dict``."""
     if not isinstance(row, Mapping) or not _is_message(row):
         raise ValueError("it has no role")
     if "role" not in row and isinstance(row.get("data"), Mapping):
@@ -127,17 +126,17 @@ def _messages(row: object) -> list[BaseMessage]:
 
 
 def _is_object(args: object) -> bool:
-    """Say whether the arguments of a call are a JSON object: models write others, too."""
+    """Say whether a call's arguments are a JSON object: models write other JSON, too."""
     try:
         return isinstance(json.loads(args, strict=False) if isinstance(args, str) else args, dict)
     except ValueError:
         return False
 
 
-def _records(place: str) -> list[object]:
-    """Return the threads of a file: its lines, the members of its list, or it alone."""
-    path = Path(place).expanduser()
-    with user_error_context(f"cannot read messages from '{place}'", f"name a file of {_EXPORT}"):
+def _records(source: str) -> list[object]:
+    """Return the threads of a file: its JSON lines, the items of its JSON list, or its one value."""
+    path = Path(source).expanduser()
+    with user_error_context(f"cannot read messages from '{source}'", f"name a file of {_EXPORT}"):
         raw = path.read_bytes()
         text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
     try:
@@ -146,22 +145,22 @@ def _records(place: str) -> list[object]:
         lines = (line for line in text.splitlines() if line.strip())
         values = [parse_json(line) if is_json(line) else line for line in lines]  # else cut off
         if all(isinstance(value, str) for value in values):
-            raise UserError(f"'{place}' is no JSON: export messages as {_EXPORT}") from None
+            raise UserError(f"'{source}' is no JSON: export messages as {_EXPORT}") from None
     is_many = isinstance(values, list) and values and not any(map(_is_message, values))
     return list(values) if is_many else [values]
 
 
-def _saver(place: str) -> BaseCheckpointSaver[Any] | None:
+def _saver(source: str) -> BaseCheckpointSaver[Any] | None:
     """Return the saver of a checkpoint database, None for another file."""
-    if place.startswith(("postgresql://", "postgres://")):
-        return open_saver(place)
-    path = Path(place).expanduser()
-    with user_error_context(f"cannot read messages from '{place}'", f"name a file of {_EXPORT}"):
+    if source.startswith(("postgresql://", "postgres://")):
+        return open_saver(source)
+    path = Path(source).expanduser()
+    with user_error_context(f"cannot read messages from '{source}'", f"name a file of {_EXPORT}"):
         return open_for_reading(path) if is_sqlite(path) else None
 
 
-def _of_checkpoint(saver: BaseCheckpointSaver[Any], place: str, id_: str) -> Thread:
+def _checkpoint_thread(saver: BaseCheckpointSaver[Any], source: str, id_: str) -> Thread:
     snapshot = saver.get_tuple({"configurable": {"thread_id": id_, "checkpoint_ns": ""}})
     if snapshot is None:
-        raise UserError(f"there is no thread '{id_}' in '{place}'")
+        raise UserError(f"there is no thread '{id_}' in '{source}'")
     return Thread(id_, id_, list(snapshot.checkpoint["channel_values"].get("messages") or ()))

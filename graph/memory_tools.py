@@ -1,4 +1,4 @@
-"""Long-term memory, corpora and banks as LangChain tools, and the same over the Model Context Protocol.
+"""Long-term memory, corpora and banks as LangChain tools, and those tools as an MCP server.
 
 agent = create_agent(model, [*memory_tools(user="ana"), corpus_tool("notes/")])
 mcp_server([*memory_tools(user="ana")]).run("stdio")
@@ -34,15 +34,15 @@ from stategate.stores.text import day_of, one_line
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-_ABOUT = "Memory, documents and experience that outlive a conversation."
+_INSTRUCTIONS = "Memory, documents and experience that outlive a conversation."
 
-_MOST = 20  # facts, passages or experiences that one call shows
-_LONGEST = 4_000  # characters of a question, an answer or of words that are looked for
-_SHOWN = 20_000  # characters that one call shows
-#: How many, within bounds.
-Count = Annotated[int, Field(ge=1, le=_MOST, description=f"how many, {_MOST} at most")]
-#: A text that says something, within bounds.
-Text = Annotated[str, Field(min_length=1, max_length=_LONGEST, pattern=r"\w")]
+_MAX_HITS = 20  # facts, passages or experiences that one call returns
+_MAX_INPUT = 4_000  # characters of a query, a question or an answer
+_MAX_OUTPUT = 20_000  # characters that one call returns
+#: A number of results.
+Count = Annotated[int, Field(ge=1, le=_MAX_HITS, description=f"how many, {_MAX_HITS} at most")]
+#: A text with at least one letter or digit.
+Text = Annotated[str, Field(min_length=1, max_length=_MAX_INPUT, pattern=r"\w")]
 
 
 def memory_tools(
@@ -68,8 +68,8 @@ def memory_tools(
     def memory_search(words: Text, k: Count = 5) -> str:
         """Find what is remembered from earlier conversations about these words."""
         query = judged_question(words, resources.embedder)
-        facts, _ = store.recall(owner(), query, Limits(facts=min(max(k, 1), _MOST)))
-        return "\n".join(map(_fact_line, facts))[:_SHOWN] or "nothing is remembered"
+        facts, _ = store.recall(owner(), query, Limits(facts=min(max(k, 1), _MAX_HITS)))
+        return "\n".join(map(_fact_line, facts))[:_MAX_OUTPUT] or "nothing is remembered"
 
     def memory_write(question: Text, answer: Text) -> str:
         """Remember for later conversations that this question has this answer."""
@@ -93,17 +93,17 @@ def corpus_tool(
 
     def corpus_search(words: Text, k: Count = 4) -> str:
         """Find passages of the documents about these words, with their titles."""
-        passages = retriever.model_copy(update={"k": min(max(k, 1), _MOST)}).invoke(words)
+        passages = retriever.model_copy(update={"k": min(max(k, 1), _MAX_HITS)}).invoke(words)
         quoted = [f"[{one_line(d.metadata['title'])}] {one_line(d.page_content)}" for d in passages]
-        return "\n\n".join(quoted)[:_SHOWN] or "no passage fits"
+        return "\n\n".join(quoted)[:_MAX_OUTPUT] or "no passage fits"
 
-    place = "/".join(Path(corpus).parts[-2:])  # two corpora may have one name
-    about = f"Find passages of the documents in '{place}' about these words."
-    return StructuredTool.from_function(corpus_search, name=name, description=about)
+    folder = "/".join(Path(corpus).parts[-2:])  # two corpora may have one name
+    description = f"Find passages of the documents in '{folder}' about these words."
+    return StructuredTool.from_function(corpus_search, name=name, description=description)
 
 
 def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) -> BaseTool:
-    """Return a tool that finds what worked in situations like this one (a state bank's trusted rows).
+    """Return a tool that searches a state bank's trusted rows for situations like this one.
 
     Raises ``UserError`` where there is no such bank.
     """
@@ -114,20 +114,20 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
         """Find what past attempts did in situations like this one, and how well it went."""
         vector = resources.embedder.embed([situation])[0]
         hidden = untrusted(states, TRUSTED)
-        hits = states.search(vector, min(max(k, 1), _MOST), hidden=hidden)
+        hits = states.search(vector, min(max(k, 1), _MAX_HITS), hidden=hidden)
         lines = [f"{one_line(str(h.row.data['experience']))} (worth {h.row.q:.1f})" for h in hits]
-        return "\n".join(lines)[:_SHOWN] or "there is no experience yet"
+        return "\n".join(lines)[:_MAX_OUTPUT] or "there is no experience yet"
 
     return StructuredTool.from_function(experience_search)
 
 
 def _fact_line(fact: Fact) -> str:
-    doubt = f" [from {one_line(fact.source)}, unverified]" if fact.trust < TRUSTED else ""
-    return f"{day_of(fact.at)}{doubt}: {one_line(fact.text)}"
+    origin = f" [from {one_line(fact.source)}, unverified]" if fact.trust < TRUSTED else ""
+    return f"{day_of(fact.at)}{origin}: {one_line(fact.text)}"
 
 
-def _announced(function: Callable[..., str]) -> Callable[..., Coroutine[Any, Any, str]]:
-    """Return ``function`` for a server: the client hears of long work, and why a call failed.
+def _with_progress(function: Callable[..., str]) -> Callable[..., Coroutine[Any, Any, str]]:
+    """Return ``function`` as a coroutine for a server, with a ``ToolError`` for each ``UserError``.
 
     Lines of ``stores.progress`` become notifications for the clients that ask for progress.
     """
@@ -153,12 +153,12 @@ def _announced(function: Callable[..., str]) -> Callable[..., Coroutine[Any, Any
 
 
 def mcp_server(tools: Sequence[BaseTool]) -> "MCPServer[Any]":
-    """Return a server of ``tools``. Raises ``MissingExtra`` without the SDK."""
+    """Return an MCP server of ``tools``. Raises ``MissingExtra`` without the SDK."""
     with require_extra("mcp"):
         from mcp.server import MCPServer
         from mcp.types import ToolAnnotations
 
-    server = MCPServer("stategate", instructions=_ABOUT, log_level="WARNING")
+    server = MCPServer("stategate", instructions=_INSTRUCTIONS, log_level="WARNING")
     for tool in tools:
         if not isinstance(tool, StructuredTool) or tool.func is None:
             raise UserError(f"tool '{tool.name}' is no plain function, and cannot be served")
@@ -169,7 +169,7 @@ def mcp_server(tools: Sequence[BaseTool]) -> "MCPServer[Any]":
             open_world_hint=False,
         )
         server.add_tool(
-            _announced(tool.func),
+            _with_progress(tool.func),
             name=tool.name,
             description=tool.description,
             annotations=hints,

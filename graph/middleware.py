@@ -1,10 +1,10 @@
-"""The context builders around any agent's model call, as LangChain middleware.
+"""LangChain middleware: any agent's model calls read what a context builder keeps of the history.
 
     from stategate.graph.middleware import ContextMiddleware
     agent = create_agent(model, tools, middleware=[ContextMiddleware(kind="compress", budget=8000)])
 
-Only what one call reads changes; the messages in the agent's state stay as they are. For a graph made
-by hand there is :meth:`ContextMiddleware.hook`. See ``docs/middleware.md``.
+Only the messages of the call change, never those in the agent's state. Graphs without ``create_agent``
+use :meth:`ContextMiddleware.hook`. See ``docs/middleware.md``.
 """
 
 import asyncio
@@ -61,9 +61,9 @@ from stategate.nodes.retrieval.history import HistorySource, excerpt
 from stategate.stores.errors import UserError, describe_error, warn_once
 from stategate.stores.tokens import truncate
 
-_KEY = "stategate"
-_FOUND = 12  # parts that a search shows, and places of each word in the rest of a large text
-_SHORTEST, _LINE = 3, 300  # letters of a word that is looked for there, and around it
+_KEY = "stategate"  # of the agent's state, where the decisions are kept
+_MAX_HITS = 12  # parts that a search shows, and lines per word of the cut part of a large text
+_MIN_WORD, _LINE = 3, 300  # characters of a word searched there, and of its line to each side
 __all__ = ["ContextMiddleware", "HistorySettings"]
 
 
@@ -77,18 +77,18 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     """Show each model call what a context builder keeps of the history, within a budget.
 
     ``kind`` is a context kind that chooses among parts, ``budget`` counts tokens of the whole prompt,
-    tools and system message included. Once it is passed, one cut goes down to ``low_watermark`` of
-    it, and until the next cut every call repeats the one before byte for byte. A new result larger
-    than ``max_new_result`` tokens (by default a quarter of the budget, without a scorer a fortieth) is
+    tools and system message included. A longer prompt is cut to ``low_watermark`` of it; until the next
+    cut, prompts only grow, so that the provider's cached prefix holds. A new result of more than
+    ``max_new_result`` tokens (by default a quarter of the budget, without a scorer a fortieth) is
     shortened at once, unless a tool named in ``keep_whole`` gave it (pages that the agent acts on).
-    With ``recall`` the agent gets a tool that shows a shortened result whole. All settings with their
-    defaults: :class:`HistorySettings`; what is none of them is a parameter of the kind.
+    With ``recall`` the agent gets a tool that shows a shortened result whole. :class:`HistorySettings`
+    lists all settings with their defaults; any other is a parameter of the kind.
 
-    ``preview`` shows a plan without a model, ``restore`` brings a message back whole. A tool named
-    ``recall`` of the agent's own is left alone: ours is then ``recall_message``.
+    ``preview`` plans without calling a model, ``restore`` brings a message back whole. If the agent
+    has a tool named ``recall``, ours is named ``recall_message``.
 
-    What goes wrong here never stops the agent: after ``timeout`` seconds, or where a builder raises or
-    lacks its checkpoint, the call reads the untouched messages, and an event and a warning say so.
+    No failure here stops the agent: after ``timeout`` seconds, or if a builder raises or lacks its
+    checkpoint, the call reads the untouched messages, and an event and a warning say so.
     Raises ``UserError`` for an unknown kind or a wrong parameter.
     """
 
@@ -105,8 +105,8 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps."""
-        reading, prepared = self._reading(request)
-        return _with_decisions(handler(reading), request, prepared)
+        shortened, prepared = self._shorten(request)
+        return _with_decisions(handler(shortened), request, prepared)
 
     async def awrap_model_call(
         self,
@@ -114,14 +114,14 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
         """Call the model once, with what the builder keeps; deciding does not block the loop."""
-        reading, prepared = await asyncio.to_thread(self._reading, request)
-        return _with_decisions(await handler(reading), request, prepared)
+        shortened, prepared = await asyncio.to_thread(self._shorten, request)
+        return _with_decisions(await handler(shortened), request, prepared)
 
     def hook(self, state: Mapping[str, Any]) -> dict[str, Any]:
-        """Do the same as ``pre_model_hook`` of a graph made by hand, or as a node before its model.
+        """Return ``llm_input_messages`` for a graph's model: a ``pre_model_hook``, or a node before it.
 
-        Returns ``llm_input_messages`` for the model, and ``stategate`` for a state that keeps such a
-        key (a dict): without one every call decides anew. Give the graph's tool node ``tools`` too.
+        Also returns ``stategate``, the decisions: a state without that key (a dict) decides anew at
+        every call. Give the graph's tool node ``tools`` too.
         """
         messages: Sequence[BaseMessage] = state["messages"]
         prepared = self._prepared(
@@ -138,22 +138,22 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     ) -> PreparedCall:
         """Return the messages that the next call would read, with the audit; no model is called.
 
-        The thread's earlier calls are decided in turn, as they were when they happened.
+        The earlier calls of the thread are planned first, in order, since their decisions bind.
         """
         decisions = Decisions()
-        for place in (*calls_in(messages), len(messages)):
-            prepared = self.context(messages[:place], decisions, system, tools)
+        for end in (*calls_in(messages), len(messages)):
+            prepared = self.context(messages[:end], decisions, system, tools)
             decisions = prepared.decisions or decisions
         return prepared
 
     def restore(self, state: Mapping[str, Any], *names: str) -> dict[str, Any]:
-        """Return the update of the agent's state after which the messages ``names`` stay whole.
+        """Return the update of the agent's state that keeps the messages ``names`` whole from now on.
 
-        Names are ids, or the five letters of a note: ``agent.update_state(config, memory.restore(…))``.
-        Raises ``UserError`` for a name that no message has.
+        Names are message ids, or the five letters of a note. Raises ``UserError`` for any other. Use:
+        ``agent.update_state(config, memory.restore(…))``.
         """
         messages: Sequence[BaseMessage] = state["messages"]
-        ids = [key_of(message, place) for place, message in enumerate(messages)]
+        ids = [key_of(message, index) for index, message in enumerate(messages)]
         keys = dict(zip([*names_of(messages), *ids], [*ids, *ids], strict=True))
         if unknown := [name for name in names if name not in keys]:
             raise UserError(f"no message is called '{unknown[0]}'")
@@ -162,27 +162,26 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         return {_KEY: replace(before, restored=restored).plain()}
 
     def _with_one_recall(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], str]:
-        """Return the request with one tool of ours, whose name no other tool has, and that name.
+        """Return the request with the recall tool whose name is free, and that name.
 
-        There is none for a model that takes no tools, as LangChain's fakes.
+        A model that takes no tools, such as LangChain's fakes, gets none, and the name is "".
         """
         if not self.tools:
             return request, ""
-        ours = {id(one) for one in self.tools}
-        others = [one for one in request.tools if id(one) not in ours]
+        others = [t for t in request.tools if not any(t is recall for recall in self.tools)]
         names = {
             t.get("function", t).get("name") if isinstance(t, dict) else t.name for t in others
         }
-        recall = OTHER_RECALL if RECALL in names else RECALL
-        if recall != RECALL:
-            warn_once(f"the agent has a tool '{RECALL}': ours is called '{recall}'")
+        name = OTHER_RECALL if RECALL in names else RECALL
+        if name != RECALL:
+            warn_once(f"the agent has a tool '{RECALL}': ours is called '{name}'")
         if not others and type(request.model).bind_tools is BaseChatModel.bind_tools:
             return request.override(tools=[]), ""
-        mine = [one for one in self.tools if one.name == recall]
-        return request.override(tools=[*mine, *others]), recall
+        recalls = [t for t in self.tools if t.name == name]
+        return request.override(tools=[*recalls, *others]), name
 
-    def _reading(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], PreparedCall]:
-        """Return the request that the model gets, and what was decided for it."""
+    def _shorten(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], PreparedCall]:
+        """Return the request that the model gets, and the prepared call that it follows."""
         request, recall = self._with_one_recall(request)
         state: Mapping[str, Any] = request.state
         fixed = request.system_message, request.tools, recall
@@ -195,7 +194,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     def _prepared(
         self, messages: Sequence[BaseMessage], decide: Callable[[], PreparedCall]
     ) -> PreparedCall:
-        """Return the result of ``decide`` within the timeout, the untouched messages if it fails."""
+        """Return the result of ``decide`` within the timeout, or the untouched messages if it fails."""
         started = time.perf_counter()
         try:
             prepared = _started(decide).result(self.context.settings.timeout)
@@ -219,7 +218,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
 
 
 def _bounded(message: BaseMessage) -> BaseMessage:
-    """Return a message itself; a result that is too large for any model without its middle."""
+    """Return ``message``, cut if it is a result above ``LARGEST``, which no model takes whole."""
     text = text_of(message)
     is_huge = isinstance(message, ToolMessage) and len(text) > LARGEST
     return with_text(message, bounded(text)) if is_huge else message
@@ -228,7 +227,7 @@ def _bounded(message: BaseMessage) -> BaseMessage:
 def _with_decisions(
     response: ModelResponse[Any], request: ModelRequest[Any], prepared: PreparedCall
 ) -> "ModelResponse[Any] | ExtendedModelResponse[Any]":
-    """Add the new decisions to the response where they changed."""
+    """Return the response, with an update of the agent's state if the decisions changed."""
     if prepared.decisions is None:
         return response
     state: Mapping[str, Any] = request.state
@@ -239,7 +238,7 @@ def _with_decisions(
 
 
 def _started(work: Callable[[], PreparedCall]) -> "Future[PreparedCall]":
-    """Start ``work`` in a thread of its own: in a shared pool, builders that hang would fill it."""
+    """Start ``work`` in a new thread: builders that hang would fill a shared pool."""
     future: Future[PreparedCall] = Future()
 
     def run() -> None:
@@ -270,52 +269,50 @@ def recall_tool(budget: int, name: str = RECALL) -> BaseTool:
 
 
 def recalled(query: str, messages: Sequence[BaseMessage], budget: int, ours: str = RECALL) -> str:
-    """Return the message that ``query`` names, or the parts of messages that share its words.
+    """Return the messages that ``query`` names, or the parts of messages that share its words.
 
-    Words are not looked for in the calls and results of the tool itself, which is ``ours``.
+    The search skips calls and results of the recall tool itself, which is named ``ours``.
     """
-    whole: dict[str, str] = {}
     texts: dict[str, str] = {}
+    searched: dict[str, str] = {}
     tools = tools_called(messages)
     for name, message in zip(names_of(messages), messages, strict=True):
         if isinstance(message, SystemMessage):
             continue
         speaker = "" if isinstance(message, ToolMessage) else f"{message.type}: "
-        whole[name] = speaker + (readable_text(message) or NO_TEXT)
+        texts[name] = speaker + (readable_text(message) or NO_TEXT)
         if tool_of(message, tools) != ours and (text := readable_text(message, ours)).strip():
-            texts[name] = speaker + text
+            searched[name] = speaker + text
     words = "".join(c if c.isalnum() else " " for c in query.lower()).split()
-    if named := [whole[word] for word in dict.fromkeys(words) if word in whole]:
-        return _fitting("\n\n".join(named), budget)
-    source = HistorySource(part for item in texts.items() for part in _searched(*item, query))
-    places: dict[str, list[int]] = {}
-    for chunk, _ in source.find(query, _FOUND):
-        result, _, place_in_result = chunk.id.rpartition("/")
-        places.setdefault(result, []).append(int(place_in_result))
-    if not places:
-        latest = ", ".join(list(texts)[-20:]) or "none"
+    if named := [texts[word] for word in dict.fromkeys(words) if word in texts]:
+        return _truncated("\n\n".join(named), budget)
+    source = HistorySource(text for item in searched.items() for text in _searchable(*item, query))
+    hits: dict[str, list[int]] = {}
+    for chunk, _ in source.find(query, _MAX_HITS):
+        result, _, part = chunk.id.rpartition("/")
+        hits.setdefault(result, []).append(int(part))
+    if not hits:
+        latest = ", ".join(list(searched)[-20:]) or "none"
         return f"no earlier message is called or holds '{query}'; the latest are: {latest}"
-    quoted = [
-        f"{key}:\n{excerpt(source.by_result[key], numbers)}" for key, numbers in places.items()
-    ]
-    return _fitting("\n\n".join(quoted), budget)
+    quoted = [f"{key}:\n{excerpt(source.by_result[key], parts)}" for key, parts in hits.items()]
+    return _truncated("\n\n".join(quoted), budget)
 
 
-def _searched(name: str, text: str, query: str) -> Iterator[tuple[str, str]]:
-    """Yield a text as it is searched: of a large one's rest the lines that hold a word as written."""
+def _searchable(name: str, text: str, query: str) -> Iterator[tuple[str, str]]:
+    """Yield (name, bounded text), and of a cut text the later lines that hold a word of ``query``."""
     yield name, bounded(text)
     rest = text[BEGINNING:] if len(text) > LARGEST else ""
-    words = [word for word in dict.fromkeys(query.split()) if len(word) >= _SHORTEST][:_FOUND]
+    words = [word for word in dict.fromkeys(query.split()) if len(word) >= _MIN_WORD][:_MAX_HITS]
     lines: dict[str, None] = {}
-    for place in (p for word in words for p in islice(places_of(word, rest), _FOUND)):
-        start = max(rest.rfind("\n", 0, place) + 1, place - _LINE, 0)
-        end = rest.find("\n", place, place + _LINE)
-        lines[rest[start : end if end >= 0 else place + _LINE]] = None
+    for at in (a for word in words for a in islice(places_of(word, rest), _MAX_HITS)):
+        start = max(rest.rfind("\n", 0, at) + 1, at - _LINE, 0)
+        end = rest.find("\n", at, at + _LINE)
+        lines[rest[start : end if end >= 0 else at + _LINE]] = None
     if lines:
         yield f"{name}, further on", "\n".join(lines)
 
 
-def _fitting(text: str, budget: int) -> str:
+def _truncated(text: str, budget: int) -> str:
     if tokens_in(text) <= budget:
         return text
     head = truncate(text[: 12 * budget], budget)

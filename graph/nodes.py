@@ -1,8 +1,8 @@
 """The graph's five nodes: each takes the state and returns the channels that it changes.
 
-``agent`` is the call's: its thread, with the nodes that the caller swapped. A node runs from its start
-again when a killed run is resumed, so every effect is idempotent by (episode, step).
-``observation``, ``context`` and ``outcome`` may be missing then: they are computed again.
+``agent`` is bound to the call: its thread, and the nodes that the caller swapped. A resumed run starts
+its node again, so every effect is idempotent by (episode, step). ``observation``, ``context`` and
+``outcome``, which no checkpoint keeps, are then computed again.
 """
 
 import asyncio
@@ -39,27 +39,27 @@ Update = dict[str, Any]
 
 def observe_world(agent: Agent, state: State) -> Update:
     """Begin the task that was passed, or return the page that the last step led to."""
-    talks = agent.config.env.conversational
+    is_conversation = agent.config.env.conversational
     task = state.get("task")
-    if talks:
+    if is_conversation:
         task = task or pending_question(state)
     if task is None and state.get("session") is not None:
         observation = state.get("outcome") or agent.world.observe(state["session"])
         return {"observation": observation}
     task, env = to_plain(agent.require_task(task)), agent.config.env
-    begun = agent.world.reset({k: v for k, v in task.items() if k != "env"})
-    session, observation = require_page(begun, env)
-    started: State = {
+    fields = {k: v for k, v in task.items() if k != "env"}
+    session, observation = require_page(agent.world.reset(fields), env)
+    initial: State = {
         "task": None,
         "episode": {"env": env.kind, **task},
         "episodes": state.get("episodes", 0) + 1,
-        # Of its own, not the thread's: a thread may be named twice, in other processes too.
+        # Not derived from the thread's: other processes may have a thread of the same name.
         "episode_id": agent.episode or uuid.uuid4().hex,
         "session": to_plain(session),
         "before": None,
         "recurrent": packed(agent.updater.initial()),
-        "turns": state.get("turns", 0) + state.get("steps", 0) if talks else 0,
-        "events": state.get("events") or [] if talks else [],
+        "turns": state.get("turns", 0) + state.get("steps", 0) if is_conversation else 0,
+        "events": state.get("events") or [] if is_conversation else [],
         "decision": None,
         "action": None,
         "steps": 0,
@@ -72,11 +72,11 @@ def observe_world(agent: Agent, state: State) -> Update:
         "info": {},
         "observation": observation,
     }
-    return dict(started)
+    return dict(initial)
 
 
 def update_state(agent: Agent, state: State) -> Update:
-    """Fold the last action and this observation into the recurrent state."""
+    """Return the recurrent state after the last action and this observation."""
     step, last = state["steps"], state.get("action")
     instruction = agent.instruction(state["session"])
     events = [] if last is None else [Event("ACT", last, step - 1, instruction)]
@@ -86,18 +86,18 @@ def update_state(agent: Agent, state: State) -> Update:
 
 
 def build_context(agent: Agent, state: State) -> Update:
-    """Build the context that the model reads."""
+    """Return the context that the model reads."""
     return {"context": agent.context(state)}
 
 
 def choose_action(agent: Agent, state: State) -> Update:
-    """Choose an action from the built context, and take it."""
+    """Let the actor choose an action from the built context, and take it."""
     context = state.get("context") or agent.context(state)
     return _act(agent, state, context, agent.actor(context, state["steps"]))
 
 
 async def achoose_action(agent: Agent, state: State) -> Update:
-    """Do as :func:`choose_action` does; an actor that waits for a server keeps no thread meanwhile."""
+    """Do as :func:`choose_action`, but an async actor keeps no thread while it waits for a server."""
     context = state.get("context")
     if context is None:
         context = await asyncio.to_thread(agent.context, state)
@@ -122,11 +122,11 @@ def _act(agent: Agent, state: State, context: BuiltContext, decision: Decision) 
 
 
 def apply_decision(agent: Agent, state: State, decision: Decision, context: BuiltContext) -> Update:
-    """Take the action of ``decision`` in the world; the session it led from is kept for the memory."""
+    """Take ``decision``'s action in the world; ``before`` keeps the session for the memory writers."""
     plain = pack_decision(decision)
-    after = agent.world.step(state["session"], plain["action"])
-    session, outcome = require_page(after, agent.config.env)
-    parts = outcome.info.get("reward")
+    result = agent.world.step(state["session"], plain["action"])
+    session, outcome = require_page(result, agent.config.env)
+    reward_parts = outcome.info.get("reward")
     return {
         "before": state["session"],
         "session": to_plain(session),
@@ -139,7 +139,9 @@ def apply_decision(agent: Agent, state: State, decision: Decision, context: Buil
         "model_tokens": state["model_tokens"] + plain["tokens_in"] + plain["tokens_out"],
         "cost": state["cost"] + (plain["cost"] or 0.0),
         "fallbacks": state["fallbacks"] + (decision.fallback is not None),
-        "info": {"reward": to_plain(parts)} if outcome.done and parts is not None else {},
+        "info": {"reward": to_plain(reward_parts)}
+        if outcome.done and reward_parts is not None
+        else {},
     }
 
 
@@ -149,8 +151,8 @@ def write_memory(agent: Agent, state: State) -> Update:
     events = read_events(state)
     for params in agent.config.memory:
         with owned_by(agent.owner):
-            recent = require_events(agent.resources.get(params)(record), params)
-        events = events if recent is None else recent
+            written = require_events(agent.resources.get(params)(record), params)
+        events = events if written is None else written
     messages = conversation_update(record, state) if agent.config.env.conversational else {}
     return {
         **messages,

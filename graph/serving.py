@@ -1,4 +1,4 @@
-"""What ``langgraph.json`` names: the graph, and who may ask.
+"""The graph and the authentication that ``langgraph.json`` names.
 
     langgraph dev
     client = get_client(url="http://127.0.0.1:2024")
@@ -26,10 +26,10 @@ async def authenticate(headers: Mapping[bytes | str, bytes | str]) -> Auth.types
     """Return this machine's user. Raises 401 for a request from elsewhere."""
     by_name = {_text(name).lower(): _text(value) for name, value in headers.items()}
     name, origin = named_host(by_name.get("host", "")), by_name.get("origin", "")
-    own = f"http://[{name}]" if ":" in name else f"http://{name}"
-    is_here = on_loopback(own) and (not origin or on_loopback(origin))
+    host_url = f"http://[{name}]" if ":" in name else f"http://{name}"
+    is_local = on_loopback(host_url) and (not origin or on_loopback(origin))
     is_cross_site = by_name.get("sec-fetch-site") == "cross-site" and not origin
-    if not is_here or is_cross_site:
+    if not is_local or is_cross_site:
         detail = "only this machine may ask: see examples/server_accounts.py"
         raise Auth.exceptions.HTTPException(status_code=401, detail=detail)
     # No identity of its own: long-term memory is the call's `user_id`'s, else the thread's.

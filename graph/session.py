@@ -1,4 +1,4 @@
-"""One episode in a person's hands: step, run, go back, fork, act."""
+"""One episode, controlled by a person or a script: step, run, act, preview, go back, fork."""
 
 import time
 import uuid
@@ -20,7 +20,7 @@ from stategate.stores.errors import UserError
 
 
 def write_head(graph: Graph, config: RunnableConfig, values: Mapping[str, Any], next_: str) -> None:
-    """Make ``values`` the head of a thread whose next node is ``next_``."""
+    """Write ``values`` as the newest checkpoint of a thread, with ``next_`` as the next node."""
     tracked = {k: v for k, v in values.items() if k not in UNTRACKED}
     graph.update_state(config, tracked, as_node=NODES[NODES.index(next_) - 1])
 
@@ -54,7 +54,7 @@ class StepResult:
 
 @dataclass(frozen=True)
 class Preview:
-    """A moment through one memory: the page, the built context, and the actor's decision.
+    """A page, the context that one builder makes of it, and the actor's decision; nothing was done.
 
     ``decision`` is None where no actor was asked. Seconds are those of building and of choosing,
     without loading.
@@ -71,9 +71,9 @@ class Preview:
 class Session:
     """A thread of a graph, one step at a time. Needs a graph with a checkpointer.
 
-    Another ``Session`` with the same thread id, in this process or a later one (with a checkpointer
-    that persists), goes on where this one stopped. ``user`` owns the long-term memory that names
-    nobody (default: the thread itself). Raises ``UserError`` for a graph without a checkpointer.
+    Another ``Session`` with the same thread id continues this one, in a later process too if the
+    checkpointer persists. ``user`` owns the long-term memory, unless the config names an owner
+    (default: the thread). Raises ``UserError`` for a graph without a checkpointer.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Session:
         self.thread_id = thread_name(thread_id)
         self.user = user
         self.overrides = overrides_of(context)
-        #: What is written into the metadata of every checkpoint from now on.
+        #: Metadata of every checkpoint that is written from now on.
         self.metadata: dict[str, str] = {}
         self._task: dict[str, Any] | None = None
         if task is not None:
@@ -121,10 +121,10 @@ class Session:
         self.graph.settle(self.config)
         snapshot = self.graph.get_state(self.config)
         values = snapshot.values
-        # What a kill left: a decision that is not kept yet, or a task that has not begun.
+        # A killed run leaves a step that no memory writer has seen, or a task that has not begun.
         is_begun = snapshot.next and values.get("task") is not None
-        is_left = "write_memory" in snapshot.next or is_begun
-        if "session" not in values or is_left:
+        is_cut = "write_memory" in snapshot.next or is_begun
+        if "session" not in values or is_cut:
             return False
         return bool(values["done"]) or values["steps"] >= self.agent.config.max_steps
 
@@ -141,31 +141,31 @@ class Session:
         return self
 
     def step(self, on_text: Callable[[str], object] | None = None) -> StepResult:
-        """Take one step with the session's actor; ``on_text`` hears a model's words as they come.
+        """Take one step with the session's actor; ``on_text`` gets the model's words as they come.
 
         Raises ``UserError`` when there is none to take.
         """
         started = time.perf_counter()
         with self.graph.alone(self.config):
             self._require_running()
-            seen = self._advance(on_text, interrupt_after=["write_memory"])
+            changes = self._advance(on_text, interrupt_after=["write_memory"])
             after = self.values
-            if "context" not in seen or "observation" not in seen:
-                # Nodes that had written before a kill do not run again: the step is drawn once more.
+            if "context" not in changes or "observation" not in changes:
+                # Nodes whose writes outlived a kill did not run again: the step is read from the state.
                 return replace(self.last(), seconds=time.perf_counter() - started)
             return StepResult(
                 step=after["steps"] - 1,
-                observation=seen["observation"],
-                context=seen["context"],
+                observation=changes["observation"],
+                context=changes["context"],
                 decision=unpack_decision(after),
-                outcome=seen.get("outcome") or self._agent().world.observe(after["session"]),
+                outcome=changes.get("outcome") or self._agent().world.observe(after["session"]),
                 seconds=time.perf_counter() - started,
             )
 
     def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepResult:
-        """Put a question on the thread; ``on_text`` hears the answer as it is written.
+        """Ask a question on the thread; ``on_text`` gets the answer as it is written.
 
-        A question that a crash cut short is answered when it is asked again: its turn is written once.
+        Asking again after a crash finishes the same turn, which memory keeps once.
         """
         with self.graph.alone(self.config):
             was_cut = self.graph.settle(self.config)
@@ -179,12 +179,12 @@ class Session:
                 pending = None
             if pending == question and is_open:
                 return self.step(on_text)
-            if pending == question and was_cut:  # answered and written down, but nobody saw it
+            if pending == question and was_cut:  # answered and written, but never returned
                 return self.last()
             return self.start({"question": question}).step(on_text)
 
     def last(self) -> StepResult:
-        """Return the step taken last, drawn again. Raises ``UserError`` where none was."""
+        """Return the last step, computed again from the state. Raises ``UserError`` without one."""
         agent, after = self._agent(), self.values
         if not after.get("steps"):
             raise UserError("no step was taken on this thread")
@@ -224,9 +224,9 @@ class Session:
     def look(
         self, context: Mapping[str, Any] | None = None, step: int | None = None, *, act: bool = True
     ) -> Preview:
-        """Say what the agent would read, and do, with another context builder; changes nothing.
+        """Return what the agent would read and do with another context builder; changes nothing.
 
-        The moment is now, or that of an earlier ``step`` of this episode. ``context`` is a builder or
+        ``step`` is an earlier step of this episode, by default the next. ``context`` is a builder or
         overrides of slots; ``act=False`` asks no actor.
         """
         agent = self._agent(context)
@@ -235,14 +235,14 @@ class Session:
         actor = agent.actor if act else None
         started = time.perf_counter()
         built = agent.context(state)
-        asked_at = time.perf_counter()
+        built_at = time.perf_counter()
         decision = actor(built, state["steps"]) if actor is not None else None
         return Preview(
             observation=agent.observation(state),
             context=built,
             decision=decision,
-            build_seconds=asked_at - started,
-            act_seconds=time.perf_counter() - asked_at,
+            build_seconds=built_at - started,
+            act_seconds=time.perf_counter() - built_at,
             budget=agent.config.context.budget,
         )
 
@@ -252,9 +252,9 @@ class Session:
         return self
 
     def moments(self) -> list[State]:
-        """Return the state of every step so far, and of the next if there is one.
+        """Return the state at each step so far, and at the next if there is one, as the actor found it.
 
-        Each is as the actor found it: its recurrent state has read that step's page.
+        Its recurrent state includes that step's page.
         """
         states, agent = dict(sorted(self._newest_first())), self._agent()
         if self.done:
@@ -277,12 +277,12 @@ class Session:
         thread_id: str | None = None,
         step: int | None = None,
     ) -> "Session":
-        """Return a copy of this moment on a thread of its own, perhaps with other nodes.
+        """Return a copy of this session on a new thread, perhaps with other nodes.
 
         ``context`` is a context builder (``{"kind": "window"}``) or overrides of several slots
-        (``{"context": {...}, "actor": {...}}``). ``step`` forks where that step begins instead. The
-        copy can go back as far as this session can, which is left as it was. A trace of the copy begins
-        at the fork.
+        (``{"context": {...}, "actor": {...}}``). ``step`` is the step to fork at, by default the
+        next. The copy can go back as far as this session, which does not change. A trace of the copy
+        begins at the fork.
         """
         name = thread_id or f"{self.thread_id}-{uuid.uuid4().hex[:8]}"
         new = Session(self.graph, name, user=self.user)
@@ -302,19 +302,19 @@ class Session:
         return new
 
     def _newest_first(self) -> Iterator[tuple[int, State]]:
-        """Yield the episode's steps, the next one first, each with the tracked state before it.
+        """Yield (step, tracked state before it) of the episode, the next step first.
 
-        Undone steps remain in the history: of each step the newest snapshot counts.
+        The history keeps undone steps, too: of each step the newest snapshot counts.
         """
         if self._task is not None:
             return
         values = self.values
         step, episode = values.get("steps", -1), values.get("episode_id")
         for snapshot in self.graph.get_state_history(self.config):
-            seen, following = snapshot.values, (snapshot.next or ("observe",))[0]
-            is_same = seen.get("episode_id") == episode and seen.get("steps") == step
-            if is_same and following == _node_at(step):
-                yield step, cast(State, seen)
+            earlier, node = snapshot.values, (snapshot.next or ("observe",))[0]
+            is_same = earlier.get("episode_id") == episode and earlier.get("steps") == step
+            if is_same and node == _node_at(step):
+                yield step, cast(State, earlier)
                 step -= 1
             if step < 0:
                 return
@@ -334,50 +334,51 @@ class Session:
         return UserError(f"there is no step {step}: {taken} were taken")
 
     def _at_acting(self, agent: Agent, step: int | None = None) -> State:
-        """Return the state at the moment of acting: now, or at an earlier step."""
+        """Return the state that the actor reads at a step, by default the next."""
         if step is None or self._task is not None or step == self.values.get("steps"):
             self._require_running()
-            _ = self.observation  # a task that was set begins
+            _ = self.observation  # begins a task that was set
             snapshot = self.graph.get_state(self.config)
-            if snapshot.next == ("act",):  # where an interrupt waits, the events are folded in
+            if snapshot.next == ("act",):  # an interrupt waits: update_state has run
                 return cast(State, snapshot.values)
             step = snapshot.values["steps"]
         return _fold(agent, self._before(step))
 
     def _agent(self, context: Mapping[str, Any] | None = None) -> Agent:
         """Return the agent of this thread with the session's overrides, and those of ``context``."""
-        changed = {**self.overrides, **overrides_of(context)}
-        return self.agent.for_call(changed, self.config["configurable"])
+        overrides = {**self.overrides, **overrides_of(context)}
+        return self.agent.for_call(overrides, self.config["configurable"])
 
     def _advance(
         self, on_text: Callable[[str], object] | None = None, **where: Any
     ) -> dict[str, Any]:
-        entry = {"task": self._task} if self._task is not None else None
+        """Run the graph to its next interrupt or end; return what the nodes that ran changed."""
+        task = {"task": self._task} if self._task is not None else None
         snapshot = self.graph.get_state(self.config)
-        if entry is None and not {"session", "task"} & snapshot.values.keys():
+        if task is None and not {"session", "task"} & snapshot.values.keys():
             raise UserError(f"no task yet: session.start({self.agent.example_task})")
-        if entry is None and not snapshot.next:  # it ended at a smaller step cap
+        if task is None and not snapshot.next:  # it ended at a smaller step cap
             write_head(self.graph, self.config, snapshot.values, "observe")
-        seen: dict[str, Any] = {}
-        parts: Any = self.graph.stream(
-            entry,
+        changes: dict[str, Any] = {}
+        stream: Any = self.graph.stream(
+            task,
             self.config,
             context=self.overrides or None,
             stream_mode=["updates"] if on_text is None else ["updates", "messages"],
             **where,
         )
-        for mode, update in parts:
+        for mode, update in stream:
             if mode == "messages" and on_text is not None:
-                piece, about = update
-                if about.get("langgraph_node") == "act" and piece.type == "AIMessageChunk":
-                    on_text(str(piece.text))
+                chunk, metadata = update
+                if metadata.get("langgraph_node") == "act" and chunk.type == "AIMessageChunk":
+                    on_text(str(chunk.text))
                 continue
             if update.get("__interrupt__"):
                 raise UserError("this agent's actor is a person: call session.act(action)")
             for change in update.values():
-                seen.update(change if isinstance(change, dict) else {})
+                changes.update(change if isinstance(change, dict) else {})
             self._task = None
-        return seen
+        return changes
 
     def _require_running(self) -> None:
         if self.done:
@@ -385,12 +386,12 @@ class Session:
 
 
 def _node_at(step: int) -> str:
-    """Return the node that comes next when ``step`` steps were taken."""
+    """Return the node to run after ``step`` steps; at 0 ``observe`` has run, to begin the task."""
     return "observe" if step else "update_state"
 
 
 def _fold(agent: Agent, state: State) -> State:
-    """Return the state at the moment of acting: the new events are folded in."""
+    """Return the state after ``update_state``, as the actor reads it."""
     return cast(State, {**state, **update_state(agent, state)})
 
 

@@ -1,8 +1,8 @@
-"""The graph's state: constant in size, plain in type; and how chat messages become tasks and answers.
+"""The graph's state, of constant size and plain types; chat messages to tasks, answers to messages.
 
-The trajectory lives in the trace store; the observation and the built context are untracked and are
-made again from the session when a resumed run finds them gone. ``messages`` holds the recent end of a
-conversation only: clients that want all of it have the trace store.
+The trajectory goes to the trace store. The observation and the built context are untracked: a resumed
+run computes them again from the session. ``messages`` holds only the newest part of a conversation,
+the trace store all of it.
 """
 
 import hashlib
@@ -61,7 +61,7 @@ class State(Input, Output, total=False):
 
     ``recurrent`` is packed (``nodes.update_state``), ``events`` are ``Event.to_list`` rows.
     ``turns`` counts the steps that the thread's earlier tasks took, where they are one conversation;
-    ``messages`` is that conversation's recent end, as chat clients show it.
+    ``messages`` is that conversation's newest part, as chat clients show it.
     """
 
     episode: dict[str, Any]
@@ -77,12 +77,12 @@ class State(Input, Output, total=False):
     outcome: Annotated[Observation, UntrackedValue]
 
 
-#: Channels that no checkpoint keeps: a resumed run draws them again from the session.
+#: Channels that no checkpoint keeps: a resumed run computes them again from the session.
 UNTRACKED = frozenset(("observation", "context", "outcome"))
 
 
 def read_events(state: State) -> tuple[Event, ...]:
-    """Return the recent events as events."""
+    """Return the state's recent events."""
     return tuple(Event.from_list(row) for row in state.get("events") or ())
 
 
@@ -97,7 +97,7 @@ def unpack_decision(state: State) -> Decision:
 
 
 def context_schema() -> type[BaseModel]:
-    """Make the schema of per-call overrides from the registry: each slot a union over its kinds.
+    """Return the schema of per-call overrides: each slot a union over its registered kinds.
 
     ``graph.invoke(task, context={"context": {"kind": "window"}})`` is checked against it, and
     ``graph.get_context_jsonschema()`` shows every kind with its parameters.
@@ -128,29 +128,28 @@ def overrides_of(context: Mapping[str, Any] | None) -> dict[str, Any]:
 
 #: Tokens (cl100k) that the messages in state may have.
 _MESSAGE_TOKENS = 4000
-#: Characters of a thread's name that a user's name has room for.
-_LONGEST = 190
+#: Characters of a thread's name: with "thread " before it, it fits the 200 of a memory's user.
+_MAX_THREAD_NAME = 190
 
 
 def memory_owner(configurable: Mapping[str, Any]) -> str:
-    """Return whose long-term memory a call uses where its config names no user.
+    """Return the owner of a call's long-term memory, for configs that name no user.
 
-    That is the caller whom a server's own authentication knows, else the call's ``user_id``, else the
-    thread: two threads share nothing unless their caller says that they are one user's.
+    It is the user whom a server authenticated, else the call's ``user_id``, else the thread: two
+    threads share nothing unless their caller says that they are one user's.
     """
     if user := configurable.get("langgraph_auth_user_id") or configurable.get("user_id"):
         return str(user)
     thread = str(configurable.get("thread_id") or "")
-    if len(thread) > _LONGEST:
+    if len(thread) > _MAX_THREAD_NAME:
         thread = hashlib.sha256(thread.encode("utf-8", "replace")).hexdigest()
     return f"thread {thread}" if thread else ""
 
 
 def to_plain(value: Any) -> Any:
-    """Return a session (or any JSON-like value) as plain dicts and lists, for checkpoints.
+    """Return a session (or any JSON-like value) as plain dicts, lists and numbers, for checkpoints.
 
-    Its texts are such that every store takes them (see ``stores.text.storable``); numpy's numbers
-    become Python's.
+    Characters that some store refuses are replaced (see ``stores.text.storable``).
     """
     if isinstance(value, str):
         return storable(value)
@@ -164,7 +163,7 @@ def to_plain(value: Any) -> Any:
 
 
 def pending_question(state: State) -> dict[str, Any] | None:
-    """Return the newest message as a task, if it is a person's that nobody answered."""
+    """Return the newest message as a task, if it is a person's and unanswered; else None."""
     messages = state.get("messages") or []
     if not messages or messages[-1].type != "human":
         return None
@@ -175,18 +174,18 @@ def pending_question(state: State) -> dict[str, Any] | None:
 
 def conversation_update(record: StepRecord, state: State) -> dict[str, Any]:
     """Return the update of ``messages`` after a step: question (if it came as a task) and answer."""
-    words = answered(record.decision.action)
-    if words is None:
+    answer = answered(record.decision.action)
+    if answer is None:
         return {}
     earlier = list(state.get("messages") or [])
     new: list[AnyMessage] = []
     last = earlier[-1] if earlier else None
     if last is None or last.type != "human" or str(last.text).strip() != record.instruction:
         new.append(HumanMessage(record.instruction, id=f"{record.episode_id}:{record.step}:q"))
-    why = {"reason": record.decision.reason} if record.decision.reason else {}
+    metadata = {"reason": record.decision.reason} if record.decision.reason else {}
     name = f"{record.episode_id}:{record.step}:a"
-    new.append(AIMessage(words, id=name, response_metadata=why))
+    new.append(AIMessage(answer, id=name, response_metadata=metadata))
     recent = newest([*earlier, *new], _MESSAGE_TOKENS) or new[-1:]
     ids = {message.id for message in recent}
-    gone = [RemoveMessage(id=m.id) for m in earlier if m.id is not None and m.id not in ids]
-    return {"messages": [*gone, *(m for m in new if m.id in ids)]}
+    removed = [RemoveMessage(id=m.id) for m in earlier if m.id is not None and m.id not in ids]
+    return {"messages": [*removed, *(m for m in new if m.id in ids)]}

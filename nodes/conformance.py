@@ -71,13 +71,13 @@ _GARDEN_PAGES = (
     ),
     Observation("The gate closes. Well done.", (), 1.0, True),
 )
-_STEPS = 12  # steps that a world is played for
-_PAGES = 8  # pages of a world that the other kinds are tried on
-_INPUTS = 16  # short texts that a state model may read of one event
+_STEPS = 12  # steps that ``check_world`` takes
+_PAGES = 8  # pages of a world on which nodes of the other slots are checked
+_INPUTS = 16  # most inputs of a state model for one event
 
 
 def check(params: Params, resources: Resources | None = None) -> None:
-    """Run the checks of ``params``' slot; slots without a kit of their own get the common ones."""
+    """Run the checks of ``params``' slot; a slot without its own gets :func:`check_params`."""
     checks: dict[str, Callable[..., None]] = {
         "context": check_context,
         "actor": check_actor,
@@ -85,9 +85,9 @@ def check(params: Params, resources: Resources | None = None) -> None:
         "memory": check_memory,
         "env": check_world,
     }
-    own = checks.get(params.slot)
+    check_slot = checks.get(params.slot)
     try:
-        check_params(params) if own is None else own(params, resources)
+        check_params(params) if check_slot is None else check_slot(params, resources)
     except Exception as error:
         error.add_note(f"while checking {params.slot} {params.kind}")
         raise
@@ -138,8 +138,8 @@ def check_built(context: BuiltContext, request: ContextRequest, where: str = "co
             assert action in page, f"{where}: {piece.id} offers {action}, which the page does not"
             spelled = any(f.action == action and f.text.strip() for f in piece.fragments)
             label = verb_of(action) if takes_text(action) else target_of(action)
-            is_there = spelled or label.lower() in piece.text.lower()
-            assert is_there, f"{where}: {piece.id} hides {action}"
+            is_shown = spelled or label.lower() in piece.text.lower()
+            assert is_shown, f"{where}: {piece.id} hides {action}"
     accounted = set(context.actions) | set(context.dropped_actions)
     assert accounted == page, f"{where}: {sorted(page - accounted)} neither kept nor dropped"
 
@@ -171,15 +171,15 @@ def check_updater(params: UpdaterParams, resources: Resources | None = None) -> 
         events = (Event("OBS", f"page {t}", t), Event("ACT", "go on", t))
         before = copy.deepcopy(state)
         first, second = updater.update(state, events), updater.update(state, events)
-        kept = unpacked(packed(first))
-        if kept is None or second is None or state is None:
+        restored = unpacked(packed(first))
+        if restored is None or second is None or state is None:
             assert first is second is state is None, f"{params.kind}: a state came out of nothing"
             continue
         require(first, np.ndarray, params)
         assert np.array_equal(state, before), f"{params.kind}: the argument was changed"
-        assert kept.shape == np.shape(state), f"{params.kind}: the state changed its shape"
+        assert restored.shape == np.shape(state), f"{params.kind}: the state changed its shape"
         assert np.array_equal(first, second), f"{params.kind}: two calls differ"
-        state = kept
+        state = restored
 
 
 def check_memory(params: MemoryParams, resources: Resources | None = None) -> None:
@@ -218,10 +218,10 @@ def check_world(params: EnvParams, resources: Resources | None = None) -> None:
     for t in range(_STEPS):
         where = f"{params.kind}, step {t}"
         before = json.dumps(session, default=repr)
-        kept = json.loads(before)
+        restored = json.loads(before)
         advice = "texts as keys, lists instead of tuples, no objects"
-        assert kept == session, f"{where}: the session does not survive JSON: {advice}"
-        assert world.observe(kept) == page, f"{where}: drawn again, it differs"
+        assert restored == session, f"{where}: the session does not survive JSON: {advice}"
+        assert world.observe(restored) == page, f"{where}: drawn again, it differs"
         instruction = require(world.instruction(session), str, params, "its instruction is")
         check_view(view, page, instruction)
         if page.done or not page.actions:
@@ -268,7 +268,7 @@ def check_view(view: View, page: Observation, instruction: str) -> None:
 def requests(
     resources: Resources, budgets: Sequence[int] = BUDGETS, worlds: Sequence[str] = ()
 ) -> Iterator[ContextRequest]:
-    """Yield requests over pages of ``worlds`` (all that are known), at several budgets."""
+    """Yield requests over pages of ``worlds`` (default: all installed), at several budgets."""
     events = tuple(
         event
         for t in range(4)
@@ -293,7 +293,7 @@ def samples(worlds: Sequence[str] = ()) -> Iterator[tuple[WorldProfile, str, Obs
 
 @cache
 def _first_pages(kind: str) -> list[tuple[WorldProfile, str, Observation]]:
-    """Return the first pages of a kind of world, [] where it needs settings, data, or a mend."""
+    """Return a world kind's first pages, those before an error: it may need settings or data."""
     pages = []
     with suppress(Exception):  # a stranger's world has a check of its own
         params = cast(EnvParams, registry().parse("env", kind))
@@ -309,7 +309,7 @@ def _first_pages(kind: str) -> list[tuple[WorldProfile, str, Observation]]:
 
 
 def _action(page: Observation, t: int, instruction: str) -> str:
-    """Return the action that is played on a page at step ``t``."""
+    """Return the action that the checks take on a page at step ``t``."""
     action = page.actions[t % len(page.actions)]
     return fill(action, instruction) if takes_text(action) else action
 

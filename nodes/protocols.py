@@ -28,13 +28,13 @@ SLOTS = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
 
 #: Kinds of pieces that are a context's own frame, not the world's text.
 FRAME = frozenset(("instruction", "status", "history", "event", "experience", "question"))
-#: What the whole text of a piece says that has no fragments, by its kind.
-_PLAIN: Mapping[str, FragmentRole] = {"instruction": "instruction", "question": "instruction"}
+#: The role of the whole text of a piece without fragments, by the piece's kind.
+_TEXT_ROLES: Mapping[str, FragmentRole] = {"instruction": "instruction", "question": "instruction"}
 
 
 @dataclass(frozen=True)
 class Step:
-    """An earlier step, as far as a prompt shows it; "" for what it does not show."""
+    """An earlier step as a prompt shows it; "" for a part that it does not show."""
 
     action: str
     outcome: str = ""
@@ -43,16 +43,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Piece:
-    """One part of a built context: what of a chunk, or of the frame, is shown, and what is not.
+    """One part of a built context: the shown and the dropped content of a chunk or of the frame.
 
-    ``text`` is exactly what stands in the prompt ("" if dropped), and ``fragments`` are the same text
+    ``text`` is the piece's part of the prompt ("" if dropped), and ``fragments`` are the same text
     with the role of each stretch: joined they are ``text``. Actors read roles (:meth:`says`,
-    :attr:`step`) and never the prompt; where a builder gives no fragments they read ``text`` and
-    ``actions`` alone. ``actions`` are the affordances still readable there, ``tokens_before`` the
-    chunk's size when shown whole, ``tokens_after`` the size of ``text``. ``score`` is the builder's own
-    (None if it does not score), ``reason`` why the piece was left out, where its source says so.
-    ``role`` is the chunk's, ``choice`` the name of the choice that its actions settle, ``is_visited``
-    marks an entry that was opened before.
+    :attr:`step`) and never the prompt; without fragments they read only ``text`` and ``actions``.
+    ``actions`` are the affordances that ``text`` shows, ``tokens_before`` the size of the whole chunk,
+    ``tokens_after`` that of ``text``. ``score`` is the builder's (None if it does not score),
+    ``reason`` why the piece was left out, if its source says so. ``role`` is the chunk's, ``choice``
+    the name of the choice that its actions settle, ``is_visited`` marks an entry opened before.
     """
 
     id: str
@@ -70,14 +69,14 @@ class Piece:
     fragments: tuple[Fragment, ...] = ()
 
     def says(self, role: FragmentRole) -> str:
-        """Return the shown text of one role, "" where there is none."""
+        """Return the shown text of one role, "" if there is none."""
         if not self.fragments:
-            return self.text.strip() if _PLAIN.get(self.kind) == role else ""
+            return self.text.strip() if _TEXT_ROLES.get(self.kind) == role else ""
         return "".join(f.value for f in self.fragments if f.role == role).strip()
 
     @property
     def step(self) -> Step | None:
-        """The earlier step that the piece shows, None where it shows none."""
+        """The earlier step that the piece shows, or None."""
         if not any(f.role in ("action", "outcome") for f in self.fragments):
             return None
         return Step(self.says("action"), self.says("outcome"), self.says("note"))
@@ -89,30 +88,30 @@ class Piece:
 
     @property
     def done_actions(self) -> tuple[str, ...]:
-        """The affordances that are marked as taken before."""
+        """The affordances that the piece marks as taken before."""
         return tuple(f.action for f in self.fragments if f.is_done and f.action is not None)
 
     def emptied(self, reason: str = "") -> "Piece":
-        """Return the piece as it is where nothing of it is shown."""
-        gone = tuple(dict.fromkeys((*self.actions, *self.dropped_actions)))
+        """Return the piece with all its text and actions dropped."""
+        dropped = tuple(dict.fromkeys((*self.actions, *self.dropped_actions)))
         return replace(
             self,
             text="",
             fragments=(),
             actions=(),
             tokens_after=0,
-            dropped_actions=gone,
+            dropped_actions=dropped,
             reason=reason or self.reason,
         )
 
 
 @dataclass(frozen=True)
 class BuiltContext:
-    """What the model gets to read.
+    """The prompt of one model call, and the pieces that it was rendered from.
 
-    Invariants (checked by ``nodes.conformance``): the texts of ``pieces``, joined, are the contents
-    of ``messages``, joined; ``tokens`` is their size and at most the budget, unless
-    ``over_budget`` says that what must never be dropped alone exceeds it.
+    Invariants (checked by ``nodes.conformance``): the joined texts of ``pieces`` equal the joined
+    contents of ``messages``; ``tokens`` is their size, at most the budget unless ``over_budget``: then
+    the pieces that must never be dropped exceed it by themselves.
     """
 
     messages: tuple[BaseMessage, ...]
@@ -122,15 +121,15 @@ class BuiltContext:
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """The affordances that survived into the prompt, in order and without repeats."""
+        """The affordances that the prompt shows, in order and without repeats."""
         return tuple(dict.fromkeys(a for piece in self.pieces for a in piece.actions))
 
     @property
     def dropped_actions(self) -> tuple[str, ...]:
         """The affordances of the page that the model cannot see."""
         visible = set(self.actions)
-        gone = (a for piece in self.pieces for a in piece.dropped_actions)
-        return tuple(dict.fromkeys(a for a in gone if a not in visible))
+        dropped = (a for piece in self.pieces for a in piece.dropped_actions)
+        return tuple(dict.fromkeys(a for a in dropped if a not in visible))
 
     @property
     def text(self) -> str:
@@ -139,7 +138,7 @@ class BuiltContext:
 
     @property
     def instruction(self) -> str:
-        """What the user asks, as far as it is shown."""
+        """The shown instruction, "" if there is none."""
         return next(filter(None, (piece.says("instruction") for piece in self.pieces)), "")
 
     @property
@@ -157,15 +156,15 @@ class BuiltContext:
         return [piece for piece in self.pieces if piece.kind in kinds and piece.text]
 
     def plus(self, pieces: Sequence[Piece]) -> "BuiltContext":
-        """Return this context and behind it ``pieces``, as a message of their own."""
-        spent = sum(piece.tokens_after for piece in pieces)
-        own = (HumanMessage("".join(piece.text for piece in pieces)),) if spent else ()
-        whole = (*self.pieces, *pieces)
-        return BuiltContext((*self.messages, *own), whole, self.tokens + spent, self.over_budget)
+        """Return this context with ``pieces`` appended as a new message."""
+        tokens = sum(piece.tokens_after for piece in pieces)
+        added = (HumanMessage("".join(piece.text for piece in pieces)),) if tokens else ()
+        messages, tokens = (*self.messages, *added), self.tokens + tokens
+        return BuiltContext(messages, (*self.pieces, *pieces), tokens, self.over_budget)
 
 
 class Source(Protocol):
-    """Where candidate chunks come from: the page, or a corpus."""
+    """The candidate chunks of a context builder: those of a page, of a corpus, or of a history."""
 
     def all(self) -> Sequence[Chunk]:
         """Return every candidate, in page order."""
@@ -178,10 +177,10 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class WorldProfile:
-    """What a node may know of a world without playing it.
+    """A world as nodes know it without playing it.
 
-    ``view`` reads the page that is shown, ``experience`` words past steps. ``partially_observed``:
-    pages tell only what is here and now, so that what was seen before is nowhere but in memory.
+    ``view`` reads a page, ``experience`` words past steps. ``partially_observed``: a page shows only
+    the present place, so that what earlier pages showed is nowhere but in memory.
     """
 
     view: View = field(default_factory=View)
@@ -191,11 +190,11 @@ class WorldProfile:
 
 @dataclass(frozen=True)
 class ContextRequest:
-    """Everything a context builder may read.
+    """The input of a context builder.
 
     ``events`` are the last few events before this observation, oldest first. ``state`` is the
     recurrent state's query view (float32, shape ``(d_state,)``), None if nothing is learned.
-    ``budget`` is in cl100k tokens. ``profile`` says what the world's pages mean.
+    ``budget`` is in cl100k tokens. ``profile`` reads the world's pages.
     """
 
     instruction: str
@@ -212,15 +211,15 @@ class ContextRequest:
         return self.profile.view
 
 
-#: Chooses what the model reads. Pure: same request, same context; changes nothing.
+#: Returns what the model reads. Pure: equal requests give equal contexts.
 ContextBuilder = Callable[[ContextRequest], BuiltContext]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What an actor chose, and how it came to it.
+    """An actor's action, with its reason and the usage of the model.
 
-    ``fallback`` says why the choice is not the model's own (None if it is). ``tokens_in`` and
+    ``fallback`` says why the action is not the model's choice (None if it is). ``tokens_in`` and
     ``tokens_out`` are the model's usage, ``cached`` those of the former that a provider's cache held,
     ``cost`` is in US dollars (None if unknown).
     """
@@ -236,13 +235,13 @@ class Decision:
     cached: int = 0
 
 
-#: Chooses the next action from the built context alone, at a step counted from 0.
+#: Returns the decision for a built context, which is all that it reads, and a step counted from 0.
 Actor = Callable[[BuiltContext, int], Decision]
 
 
 @runtime_checkable
 class AsyncActor(Protocol):
-    """An actor that waits for a server: it has a coroutine too, for callers that serve many."""
+    """An actor that also has a coroutine, for servers with many calls that wait at once."""
 
     async def adecide(self, context: BuiltContext, step: int) -> Decision:
         """Choose as the actor does, without keeping a thread."""
@@ -250,7 +249,7 @@ class AsyncActor(Protocol):
 
 
 class Updater(Protocol):
-    """A learned summary of constant size.
+    """A recurrent state of constant size, updated with each event.
 
     Between steps a checkpoint keeps the state in half precision: three significant digits, and no
     number beyond ±65504.
@@ -266,7 +265,7 @@ class Updater(Protocol):
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors."""
+    """A text encoder: texts to unit vectors."""
 
     name: str
     dimension: int
@@ -278,10 +277,10 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One finished step, as memory writers see it. ``step`` counts from 0.
+    """One finished step, the input of memory writers. ``step`` counts from 0.
 
-    ``turn`` counts the steps of the whole thread where its world is a conversation (elsewhere it is
-    ``step``): it is what dates events that outlive a task.
+    ``turn`` is the time of events that outlive a task: the steps of the whole thread if its world is a
+    conversation, else ``step``.
     """
 
     thread_id: str
@@ -297,8 +296,8 @@ class StepRecord:
     turn: int = 0
 
 
-#: Keeps something of a finished step; idempotent by (episode, step). Returns the state's new list of
-#: recent events, or None to leave it alone.
+#: Writes a finished step to a memory; idempotent by (episode, step). Returns the state's new list of
+#: recent events, or None to keep the old one.
 MemoryWriter = Callable[[StepRecord], Sequence[Event] | None]
 
 
@@ -306,14 +305,14 @@ class Params(BaseModel, ABC):
     """Parameters of one kind: JSON-serialisable, frozen, unknown fields refused.
 
     The docstring's first sentence says in plain words what the kind does: lists of kinds show it.
-    ``resources`` is everywhere a ``nodes.resources.Resources``: what a node may ask for while it is
-    built. It stands on these protocols, so they cannot name it.
+    ``resources`` is everywhere a ``nodes.resources.Resources``, which imports these protocols, so that
+    they cannot name it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
     slot: ClassVar[str]
     kind: str
-    #: Former names of the kind, which configs may use for one release more.
+    #: Former names of the kind, which configs may use for one more release.
     aliases: ClassVar[tuple[str, ...]] = ()
     #: Names of the worlds (``View.name``) that this node is made for; () for any.
     worlds: ClassVar[tuple[str, ...]] = ()
@@ -347,24 +346,24 @@ class EnvParams(Params):
     #: Whether a new task on a thread goes on with its conversation: recent events are kept, and the
     #: newest human message is a task.
     conversational: ClassVar[bool] = False
-    #: Whether pages tell only what is here and now, so that what was seen before is nowhere but in
-    #: memory: then earlier steps are candidates for the prompt, beside the page's chunks.
+    #: See :class:`WorldProfile`. If true, earlier steps are candidates for the prompt beside the page's
+    #: chunks.
     partially_observed: ClassVar[bool] = False
 
     def view(self) -> View:
-        """Return how this world is read: by default line by line, whatever it is."""
+        """Return the reader of this world's pages: by default line by line."""
         return View()
 
     def experience(self) -> ExperienceAdapter:
-        """Return how this world's past steps are told, for memories and banks: by default, plainly."""
+        """Return the wording of this world's past steps in memories and banks: by default plain."""
         return ExperienceAdapter()
 
     def profile(self) -> WorldProfile:
-        """Return what nodes may know of this world without playing it."""
+        """Return this world as nodes know it without playing it."""
         return WorldProfile(self.view(), self.experience(), self.partially_observed)
 
     def source(self, observation: Observation, resources: Any) -> Source | None:
-        """Return where candidate chunks come from, None for the page itself."""
+        """Return the candidate chunks, or None for those of the page."""
         return None
 
 
@@ -410,7 +409,7 @@ class MemoryParams(Params):
 
 
 def require(value: object, kind: type[T], params: Params, whose: str = "it returned") -> T:
-    """Return ``value``, a node's. Raises ``UserError`` naming the node where it is no ``kind``."""
+    """Return a node's ``value``. Raises ``UserError`` naming the node if it is not a ``kind``."""
     if not isinstance(value, kind):
         raise _refusal(params, whose, value, f"a {kind.__name__}")
     return value

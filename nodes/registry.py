@@ -1,8 +1,7 @@
-"""Which kinds there are, who brought them, and what is wrong with those that did not load.
+"""The registry of node kinds: their params classes, owners, and entry points that failed to load.
 
-One entry-point group, ``stategate.nodes``, is the only door: built-in kinds come through it like a
-stranger's. An entry point names a ``Params`` subclass (see ``nodes.protocols``); its ``slot`` and
-its ``kind`` default decide where it goes.
+All kinds, built-in ones too, come from one entry-point group, ``stategate.nodes``. An entry point
+names a ``Params`` subclass (see ``nodes.protocols``), whose ``slot`` and ``kind`` default are its key.
 """
 
 import inspect
@@ -31,7 +30,7 @@ class Kind:
 
     @property
     def hint(self) -> str:
-        """Say in one line what the kind does."""
+        """The one-line description: the first sentence of the class's docstring."""
         about = " ".join((self.cls.__doc__ or "").strip().split("\n\n")[0].split())
         first = re.split(r"(?<=\.)\s", about, maxsplit=1)[0].rstrip(".:")
         word, _, tail = first.replace("``", "").partition(" ")
@@ -55,7 +54,7 @@ class Registry:
         return sorted(name for name, kind in kinds if env is None or kind.cls.fits(env))
 
     def hint(self, slot: str, kind: str) -> str:
-        """Say in one line what a kind does, "" of one that is not here."""
+        """Return the one-line description of a kind, "" if it is unknown."""
         return self.slots[slot][kind].hint if kind in self.slots[slot] else ""
 
     def add(self, cls: type[Params], owner: str) -> None:
@@ -65,15 +64,15 @@ class Registry:
         if registered is not None and registered.cls is not cls:
             raise UserError(
                 f"two packages offer {slot} kind '{kind}': {registered.owner} "
-                f"({_place(registered.cls)}) and {owner} ({_place(cls)}): uninstall one"
+                f"({_full_name(registered.cls)}) and {owner} ({_full_name(cls)}): uninstall one"
             )
         self.slots[slot][kind] = Kind(cls, owner)
 
     def _current(self, slot: str, kind: str) -> str:
-        """Return the name that a kind has now, with a warning once where ``kind`` is a former one."""
+        """Return a kind's present name, with a warning (once) if ``kind`` is a former one."""
         kinds = self.slots[slot]
-        named = (name for name, one in kinds.items() if kind in one.cls.aliases)
-        current = kind if kind in kinds else next(named, kind)
+        renamed = (name for name, k in kinds.items() if kind in k.cls.aliases)
+        current = kind if kind in kinds else next(renamed, kind)
         if current != kind:
             warn_once(
                 f"{slot} kind '{kind}' is now called '{current}': write that, '{kind}' will go"
@@ -107,13 +106,12 @@ class Registry:
             raise UserError(f"{slot} {kind}: {first_problem(error, fields)}") from None
 
     def parse_slot(self, slot: str, values: object) -> Params | tuple[Params, ...] | None:
-        """Turn what fills a slot, None for nothing, into params; ``memory`` takes one or several."""
+        """Turn a slot's values into params, None into None; ``memory`` takes one kind or several."""
         if slot != "memory":
             return None if values is None else self.parse(slot, values)
-        several = (
-            values if isinstance(values, list | tuple) else () if values is None else (values,)
-        )
-        return tuple(self.parse(slot, value) for value in several)
+        if not isinstance(values, list | tuple):
+            values = () if values is None else (values,)
+        return tuple(self.parse(slot, value) for value in values)
 
 
 #: What is wanted where a text is no number, by pydantic's type of the error.
@@ -137,7 +135,7 @@ def first_problem(error: ValidationError, fields: Iterable[str] = ()) -> str:
 
 
 def suggestion(name: str, names: Iterable[str]) -> str:
-    """Return the name that was probably meant as a question, or else all ``names``."""
+    """Return "did you mean" with the nearest of ``names``, or a list of them all."""
     choices = sorted(names)
     matches = get_close_matches(name, choices, n=1)
     return (
@@ -148,8 +146,8 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 def load(points: Iterable[EntryPoint]) -> Registry:
     """Load ``points`` into a new registry.
 
-    One that fails to import or is no params class is kept in ``broken`` and harms nothing else;
-    two owners of one kind are an error, since silence would make results depend on luck.
+    One that fails to import or is not a params class goes into ``broken``. Two owners of one kind are
+    an error, since the order of loading would decide which one runs.
     """
     registry = Registry()
     for point in sorted(points, key=lambda p: (p.dist.name if p.dist else "", p.name)):
@@ -187,14 +185,14 @@ def _identity(cls: object) -> tuple[str, str]:
     return slot, kind
 
 
-def _place(cls: type) -> str:
+def _full_name(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _of(slot: str) -> BeforeValidator:
+def _parse_as(slot: str) -> BeforeValidator:
     return BeforeValidator(lambda value: registry().parse(slot, value))
 
 
-#: What a kind has as a field that wraps another one of its slot.
-InnerContext = Annotated[SerializeAsAny[ContextParams], _of("context")]
-InnerActor = Annotated[SerializeAsAny[ActorParams], _of("actor")]
+#: The field of a kind that wraps another kind of its slot.
+InnerContext = Annotated[SerializeAsAny[ContextParams], _parse_as("context")]
+InnerActor = Annotated[SerializeAsAny[ActorParams], _parse_as("actor")]

@@ -1,4 +1,4 @@
-"""What a node may ask for while it is built: other nodes, shared and made once."""
+"""Resources of nodes while they are built: other nodes, made once and shared."""
 
 import threading
 from collections.abc import Callable
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 T = TypeVar("T")
-#: Slots whose nodes may lean on the configured models, or read the recurrent state that the updater
-#: makes; the others depend on their params alone.
-_LEANING = ("updater", "context", "actor", "memory")
+#: Slots whose nodes may use the configured models, world or updater; the others depend only on their
+#: params.
+_DEPENDENT_SLOTS = ("updater", "context", "actor", "memory")
 
 
 class Resources:
@@ -68,21 +68,21 @@ class Resources:
             return cast(T, self._built[key])
 
     def forget(self, params: Params) -> None:
-        """Build ``params`` anew the next time, because what was built has died."""
+        """Drop the node of ``params``, which died, so that the next :meth:`get` builds it again."""
         with self._lock:
             self._built.pop(self._key(params), None)
 
     def _key(self, params: Params) -> tuple[str, ...]:
         models = (self._llm, self._embedder, self._env, self._updater)
-        leans_on = models if params.slot in _LEANING else ()
-        named = [params, *(model for model in leans_on if model is not None)]
+        used = models if params.slot in _DEPENDENT_SLOTS else ()
+        key_params = [params, *(model for model in used if model is not None)]
         return tuple(
-            f"{type(p).__module__}:{type(p).__qualname__}{p.model_dump_json()}" for p in named
+            f"{type(p).__module__}:{type(p).__qualname__}{p.model_dump_json()}" for p in key_params
         )
 
     @property
     def profile(self) -> WorldProfile:
-        """What is known of the configured world; the plain defaults where none is configured."""
+        """The configured world's profile; the plain default if no world is configured."""
         make = WorldProfile if self._env is None else self._env.profile
         key = () if self._env is None else self._key(self._env)
         return self.once(("profile", *key), make)
@@ -123,5 +123,5 @@ class Resources:
 
 @lru_cache(maxsize=1)
 def shared_resources() -> Resources:
-    """Return what library objects (retrievers, memories) of this process share: each model once."""
+    """Return the process-wide resources of library objects (retrievers, memories): each model once."""
     return Resources()

@@ -1,1 +1,1 @@
-"""Messages of any agent as a world: what was said and what tools returned is what there is to read."""
+"""Chat messages of any agent, read as data: calls and results, values they share, parts of results."""

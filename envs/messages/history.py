@@ -1,6 +1,6 @@
-"""A list of chat messages as data: texts, calls and their results, rounds, and what is out of order.
+"""Chat messages as data: text, tokens, calls with their results, and the repair of broken pairs.
 
-All functions are pure, and none changes a message: one that must differ is a copy.
+All functions are pure: a message that must change is copied.
 """
 
 import json
@@ -16,36 +16,36 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from stategate.envs.messages.reading import is_json
 from stategate.stores.tokens import count_tokens
 
-#: A part of a message: text, or a mapping with a "type".
+#: A content block of a message: text, or a mapping with a "type".
 Block: TypeAlias = str | dict[str, Any]
-#: Characters of a result that are read; of a larger one its beginning and its end.
+#: Characters above which a result is cut (some 50,000 tokens), and those kept of its start and end.
 LARGEST = 200_000
 BEGINNING, _END = 80_000, 20_000
-#: What is quoted of a message that is an image or a file alone.
+#: Quoted for a message that holds only images or files.
 NO_TEXT = "[no text]"
-#: A string of JSON, or space beside strings.
+#: A JSON string (group 1), or white space outside of strings.
 _JSON_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
-#: What an image costs at most at the resolution that OpenAI and Anthropic scale it to.
+#: Tokens of an image, at most, at the resolution that OpenAI and Anthropic scale it to.
 IMAGE_TOKENS = 1600
-#: Role, separators, name: what every message costs beside its contents.
+#: Tokens of a message beside its contents: role, separators, name.
 MESSAGE_TOKENS = 4
 
 
-def key_of(message: BaseMessage, place: int) -> str:
-    """Return the name of a message: its id, else its place and contents."""
+def key_of(message: BaseMessage, index: int) -> str:
+    """Return the key of a message: its id, else its index and a checksum of its contents."""
     if message.id:
         return message.id
-    return f"{place}-{zlib.crc32(repr(message.content).encode()):08x}"
+    return f"{index}-{zlib.crc32(repr(message.content).encode()):08x}"
 
 
 def names_of(messages: Sequence[BaseMessage]) -> list[str]:
-    """Return the five letters by which a model can name each message; a result goes by its call.
+    """Return a unique name of five hex digits for each message, a hash of its key or call id.
 
-    Some servers give each turn's calls the same ids: where a name is taken, the message's own is added.
+    Some servers repeat call ids: where a name is taken, the message's key is hashed with it.
     """
     names: dict[str, None] = {}
-    for place, message in enumerate(messages):
-        key = key_of(message, place)
+    for index, message in enumerate(messages):
+        key = key_of(message, index)
         text = (message.tool_call_id if isinstance(message, ToolMessage) else "") or key
         while (name := f"{zlib.crc32(text.encode(errors='replace')):08x}"[:5]) in names:
             text = name + key
@@ -54,7 +54,7 @@ def names_of(messages: Sequence[BaseMessage]) -> list[str]:
 
 
 def digest(text: str) -> int:
-    """Return a checksum that tells whether a result is still the one that was read."""
+    """Return the CRC-32 of a result, by which a later call notices that it was changed."""
     return zlib.crc32(text.encode(errors="surrogatepass"))
 
 
@@ -67,21 +67,21 @@ def text_of(message: BaseMessage) -> str:
 
 @lru_cache(maxsize=2048)
 def bounded(text: str) -> str:
-    """Return a text as its parts are read: JSON without the spaces between its values.
+    """Return JSON without white space between its values, and any other text as it is.
 
-    Of a text that is larger than ``LARGEST`` it is the beginning and the end, by lines.
+    A text above ``LARGEST`` is cut to its first and last lines.
     """
     if len(text) <= LARGEST:
         return _JSON_SPACE.sub(r"\1", text) if is_json(text) else text
-    start, end = text[:BEGINNING], text[-_END:]
-    return f"{start[: start.rfind(chr(10)) + 1] or start}…\n{end[end.find(chr(10)) + 1 :]}"
+    head, tail = text[:BEGINNING], text[-_END:]
+    return f"{head[: head.rfind(chr(10)) + 1] or head}…\n{tail[tail.find(chr(10)) + 1 :]}"
 
 
 @lru_cache(maxsize=4096)
 def tokens_in(text: str) -> int:
-    """Return the tokens of a text of any size; of a large one they are estimated by its beginning.
+    """Return the token count of a text; above ``LARGEST`` it is extrapolated from the beginning.
 
-    Histories repeat themselves: each text is counted once.
+    Cached, since every call of a thread repeats its messages.
     """
     if len(text) <= LARGEST:
         return count_tokens(text)
@@ -89,9 +89,9 @@ def tokens_in(text: str) -> int:
 
 
 def with_text(message: BaseMessage, text: str) -> BaseMessage:
-    """Return a copy of ``message`` whose text is ``text``; blocks that are no text stay.
+    """Return a copy of ``message`` with one block of ``text`` for its text blocks; other blocks stay.
 
-    What stands beside the text of its last block (``cache_control``) stays with it.
+    The new block has the other keys (``cache_control``) of the last text block.
     """
     if isinstance(message.content, str):
         return message.model_copy(update={"content": text})
@@ -120,18 +120,17 @@ def _block_text(block: Block) -> str | None:
 
 
 def tokens_of(message: BaseMessage) -> int:
-    """Return what ``message`` costs to read: text, calls, reasoning, images and files."""
+    """Return the tokens of ``message``: its text, calls, reasoning, images and files."""
     total = MESSAGE_TOKENS + tokens_in(text_of(message))
     if isinstance(message.content, list):
         total += sum(_block_tokens(block) for block in message.content)
     if isinstance(message, AIMessage):
         for call in (*message.tool_calls, *message.invalid_tool_calls):
             args = call.get("args")
-            body = (
-                args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, default=str)
-            )
+            if not isinstance(args, str):
+                args = json.dumps(args, ensure_ascii=False, default=str)
             name = f"{call.get('name')}{call.get('id')}"
-            total += MESSAGE_TOKENS + tokens_in(name) + tokens_in(body)
+            total += MESSAGE_TOKENS + tokens_in(name) + tokens_in(args)
     if isinstance(message, ToolMessage):
         total += tokens_in(message.tool_call_id)
     return total
@@ -148,6 +147,7 @@ def _block_tokens(block: Block) -> int:
     reasoning = block.get("thinking") or block.get("reasoning")
     if isinstance(reasoning, str):
         return tokens_in(reasoning)
+    # Four characters a token; a block above 8,000 is base64: an image's tokens for each 200,000.
     size = len(json.dumps(block, default=str))
     return min(size // 4, IMAGE_TOKENS * max(1, size // 200_000)) if size > 8000 else size // 4
 
@@ -156,7 +156,7 @@ def _block_tokens(block: Block) -> int:
 
 
 def calls_of(message: BaseMessage) -> list[str]:
-    """Return the ids of the calls that a message makes, in order, unreadable ones too."""
+    """Return the ids of a message's calls, in order, those with unreadable arguments last."""
     if not isinstance(message, AIMessage):
         return []
     calls = (*message.tool_calls, *message.invalid_tool_calls)
@@ -164,7 +164,7 @@ def calls_of(message: BaseMessage) -> list[str]:
 
 
 def tools_called(messages: Sequence[BaseMessage]) -> dict[str, str]:
-    """Return the name of the tool by the id of each call."""
+    """Return the tool name of every call, by call id."""
     return {
         str(call["id"]): call["name"]
         for message in messages
@@ -174,34 +174,34 @@ def tools_called(messages: Sequence[BaseMessage]) -> dict[str, str]:
 
 
 def tool_of(message: BaseMessage, called: Mapping[str, str]) -> str:
-    """Return the name of the tool whose result a message is, "" where it is none or nobody says."""
+    """Return the name of the tool that a message is a result of, "" if it is none or unknown."""
     if not isinstance(message, ToolMessage):
         return ""
     return message.name or called.get(message.tool_call_id, "")
 
 
 def repaired(messages: Sequence[BaseMessage]) -> dict[int, BaseMessage]:
-    """Return the messages that providers take, by place: no result without a call, no lost call.
+    """Return the valid messages by index: every call has a result, and every result its call.
 
-    A call belongs to the results that follow its message before anybody else speaks. The calls of
-    the last AI message may still be waiting: they stay, unless a person spoke after them.
+    A call's result follows its message before anybody else speaks. The calls of the last AI message
+    may still be running: they stay, unless a person spoke after them.
     """
-    standing: dict[int, BaseMessage] = {}
+    valid: dict[int, BaseMessage] = {}
     waiting: set[str] = set()
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if isinstance(message, ToolMessage):
             if message.tool_call_id in waiting:
                 waiting.remove(message.tool_call_id)
-                standing[place] = message
+                valid[index] = message
             continue
         waiting = set(calls_of(message))
-        results = list(takewhile(_is_result, messages[place + 1 :]))
+        results = list(takewhile(_is_result, messages[index + 1 :]))
         lost = waiting - {m.tool_call_id for m in results if isinstance(m, ToolMessage)}
-        is_open = place + len(results) + 1 == len(messages)  # the rest may still come
-        whole = _without_calls(message, lost) if lost and not is_open else message
-        if whole is not None:
-            standing[place] = whole
-    return standing
+        is_open = index + len(results) + 1 == len(messages)  # the rest may still come
+        repair = _without_calls(message, lost) if lost and not is_open else message
+        if repair is not None:
+            valid[index] = repair
+    return valid
 
 
 def _is_result(message: BaseMessage) -> bool:
@@ -209,13 +209,13 @@ def _is_result(message: BaseMessage) -> bool:
 
 
 def _without_calls(message: BaseMessage, lost: Set[str]) -> BaseMessage | None:
-    """Return a copy without the calls ``lost``, None where the message is then empty."""
+    """Return a copy without the calls ``lost``, or None if it is then empty."""
     if not isinstance(message, AIMessage):
         return message
     content: Any = message.content
     if isinstance(content, list):
-        names = ("id", "call_id", "tool_call_id")
-        content = [b for b in content if isinstance(b, str) or lost.isdisjoint(map(b.get, names))]
+        id_keys = ("id", "call_id", "tool_call_id")  # providers name the id of a call's block so
+        content = [b for b in content if isinstance(b, str) or lost.isdisjoint(map(b.get, id_keys))]
     extra = dict(message.additional_kwargs)
 
     def stays(call: Mapping[str, object]) -> bool:
@@ -234,13 +234,13 @@ def _without_calls(message: BaseMessage, lost: Set[str]) -> BaseMessage | None:
 
 
 def rounds_of(messages: Sequence[BaseMessage]) -> list[range]:
-    """Return the places of (repaired) messages that stay or go together: a message, its results."""
-    starts = [at for at, message in enumerate(messages) if not _is_result(message) or not at]
+    """Return the index ranges of (repaired) messages: each message with its tool results."""
+    starts = [i for i, message in enumerate(messages) if not _is_result(message) or not i]
     return [range(*pair) for pair in pairwise([*starts, len(messages)])]
 
 
 def calls_text(message: BaseMessage, without: str = "") -> str:
-    """Return the calls of a message as text: name and arguments; not those of the tool ``without``."""
+    """Return a message's calls as text (name, JSON arguments), except those of tool ``without``."""
     if not isinstance(message, AIMessage):
         return ""
     return "; ".join(
@@ -251,6 +251,6 @@ def calls_text(message: BaseMessage, without: str = "") -> str:
 
 
 def instruction_of(messages: Sequence[BaseMessage]) -> str:
-    """Return what people asked for: the last message of theirs, and the first where that is another."""
+    """Return the text of the first and of the last human message, once if they are equal."""
     requests = [text_of(m) for m in messages if isinstance(m, HumanMessage)]
     return "\n".join(dict.fromkeys([*requests[:1], *requests[-1:]]))

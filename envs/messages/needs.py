@@ -1,7 +1,7 @@
-"""What a model's turn needs: values of its calls that stand literally in earlier messages.
+"""Needs of a model's turn: values of its calls that earlier messages hold literally.
 
-A *value* is a leaf of a call's arguments ("HAT028", 310.23). One that stands nowhere whole (a shell
-command, say) falls into its identifiers: words with a digit, a capital inside, or one of ``_ . / @ -``.
+A *value* is a leaf of a call's arguments ("HAT028", 310.23). One that no message holds whole (a shell
+command, say) is split into identifiers: words with a digit, a capital inside, or one of ``_ . / @ -``.
 """
 
 import re
@@ -14,10 +14,10 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from stategate.envs.messages.history import bounded, calls_text, text_of
 from stategate.envs.messages.reading import spans
 
-#: (place of a result, number of one of its parts)
+#: (index of the result among the messages, index of a part within it)
 PartKey = tuple[int, int]
-_SHORTEST = 3  # letters of a value that a turn can be said to need
-_LONGEST = 200  # characters of a value that is looked for whole
+_SHORTEST = 3  # characters of a value: shorter ones occur by chance
+_LONGEST = 200  # characters of a value that is searched whole
 _WORD = re.compile(r"\w[\w./@:$#+-]*\w")
 _BREAK = re.compile(r"[./@:$#+-]+")
 _IDENTIFIES = re.compile(r"\d|\w[_./@-]\w|[a-z][A-Z]")
@@ -25,7 +25,7 @@ _IDENTIFIES = re.compile(r"\d|\w[_./@-]\w|[a-z][A-Z]")
 
 @dataclass(frozen=True)
 class Need:
-    """A value that a turn takes from earlier messages; ``tool_only``: it stands in results alone."""
+    """A value that a turn takes from earlier messages; ``tool_only``: only tool results hold it."""
 
     value: str
     tool_only: bool
@@ -34,37 +34,37 @@ class Need:
 def needs_of(
     turn: BaseMessage, earlier: Sequence[BaseMessage], with_text: bool = False
 ) -> list[Need]:
-    """Return the values in ``turn``'s calls that stand in ``earlier`` messages, each once.
+    """Return the values in ``turn``'s calls that ``earlier`` messages hold, each once.
 
-    ``with_text`` adds the identifiers in its text that stand in earlier results alone.
+    ``with_text`` adds the identifiers in its text that only earlier results hold.
     """
-    turns = "\n".join(readable_text(m) for m in earlier if not isinstance(m, ToolMessage))
+    speech = "\n".join(readable_text(m) for m in earlier if not isinstance(m, ToolMessage))
     results = "\n".join(text_of(m) for m in earlier if isinstance(m, ToolMessage))
     calls = turn.tool_calls if isinstance(turn, AIMessage) else []
     leaves = (leaf for call in calls for leaf in _leaves(call["args"]))
-    values = dict.fromkeys(v for leaf in leaves for v in _standing(leaf, (turns, results)))
-    needs = [Need(value, not stands_in(value, turns)) for value in values]
+    values = dict.fromkeys(v for leaf in leaves for v in _values_held(leaf, (speech, results)))
+    needs = [Need(value, not stands_in(value, speech)) for value in values]
     words = dict.fromkeys(identifiers(text_of(turn)) if with_text else ())
-    alone = (w for w in words if stands_in(w, results) and not stands_in(w, turns))
-    return [*needs, *(Need(word, True) for word in alone)]
+    tool_only = (w for w in words if stands_in(w, results) and not stands_in(w, speech))
+    return [*needs, *(Need(word, True) for word in tool_only)]
 
 
 def calls_in(messages: Sequence[BaseMessage]) -> list[int]:
-    """Return the places of the AI messages: each was one call of the model."""
+    """Return the indices of the AI messages, except an opening one: each was one model call."""
     return [i for i, message in enumerate(messages) if isinstance(message, AIMessage) and i]
 
 
 def needed_parts(
     messages: Sequence[BaseMessage], with_answers: bool = False
 ) -> list[tuple[int, str, list[PartKey]]]:
-    """Return (turn, value, parts that hold it) of every value that stands in results alone.
+    """Return (turn index, value, keys of the parts that hold it) of each value that only results hold.
 
-    Values are those of calls and of the last answer; ``with_answers`` those of every answer.
+    Values are those of calls and of the last answer; ``with_answers`` adds those of every answer.
     """
     turns = calls_in(messages)
     results = {
-        place: bounded(text_of(message))
-        for place, message in enumerate(messages)
+        index: bounded(text_of(message))
+        for index, message in enumerate(messages)
         if isinstance(message, ToolMessage)
     }
     needed: list[tuple[int, str, list[PartKey]]] = []
@@ -73,52 +73,52 @@ def needed_parts(
         needs = needs_of(messages[turn], messages[:turn], is_answer)
         for value in dict.fromkeys(need.value for need in needs if need.tool_only):
             holders: list[PartKey] = []
-            for place, text in results.items():
-                if place < turn:
+            for index, text in results.items():
+                if index < turn:
                     starts = [span.start for span in spans(text)]
-                    numbers = {bisect_right(starts, at) - 1 for at in places_of(value, text)}
-                    holders += [(place, number) for number in sorted(numbers)]
+                    parts = {bisect_right(starts, at) - 1 for at in places_of(value, text)}
+                    holders += [(index, part) for part in sorted(parts)]
             needed.append((turn, value, holders))
     return needed
 
 
 def readable_text(message: BaseMessage, without: str = "") -> str:
-    """Return what a model reads of a message: its text and its calls, but those of ``without``."""
+    """Return the text and the calls of a message, except the calls of tool ``without``."""
     called = calls_text(message, without)
     return f"{text_of(message)}\n{called}" if called else text_of(message)
 
 
 def stands_in(value: str, text: str) -> bool:
-    """Say whether ``value`` stands in ``text`` as a word of its own: "12" does not in "3124"."""
+    """Say whether ``text`` holds ``value`` as a whole word: "3124" does not hold "12"."""
     return next(places_of(value, text), None) is not None
 
 
 def places_of(value: str, text: str) -> Iterator[int]:
-    """Yield where ``value`` stands in ``text`` as a word of its own."""
+    """Yield the offsets at which ``text`` holds ``value`` as a whole word."""
     at = text.find(value)
     while at >= 0:
         end = at + len(value)
         before, after = text[max(at - 1, 0) : at], text[end : end + 1]
-        if not (_joins(before) and _joins(value[:1])) and not (
-            _joins(after) and _joins(value[-1:])
-        ):
+        goes_on_left = _is_word_character(before) and _is_word_character(value[:1])
+        goes_on_right = _is_word_character(after) and _is_word_character(value[-1:])
+        if not goes_on_left and not goes_on_right:
             yield at
         at = text.find(value, at + 1)
 
 
 def identifiers(text: str) -> Iterator[str]:
-    """Yield the words of ``text`` that name one thing: ids, amounts, dates, paths, code names."""
+    """Yield the identifiers in ``text``: ids, amounts, dates, paths, code names."""
     for match in _WORD.finditer(text):
         if len(match[0]) >= _SHORTEST and _IDENTIFIES.search(match[0]):
             yield match[0]
 
 
-def _joins(character: str) -> bool:
+def _is_word_character(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _standing(leaf: str, texts: Sequence[str]) -> Iterator[str]:
-    """Yield ``leaf`` if it stands in a text, else those of its identifiers that do."""
+def _values_held(leaf: str, texts: Sequence[str]) -> Iterator[str]:
+    """Yield ``leaf`` if a text holds it, else those of its identifiers that a text holds."""
     if len(leaf) < _SHORTEST:
         return
     if len(leaf) <= _LONGEST and any(stands_in(leaf, text) for text in texts):
@@ -139,7 +139,7 @@ def _leaves(args: object) -> Iterator[str]:
     if isinstance(args, Mapping):
         args = list(args.values())
     if isinstance(args, list | tuple):
-        for one in args:
-            yield from _leaves(one)
+        for value in args:
+            yield from _leaves(value)
     elif args is not None and not isinstance(args, bool):
         yield str(args).strip()

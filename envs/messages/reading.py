@@ -1,8 +1,8 @@
-"""A tool's result read as what it is: JSON, HTML, markdown, a table, a log, or text.
+"""A tool's result split into parts by its format: JSON, HTML, markdown, a table, a log, or text.
 
-``spans`` cuts it into parts that make sense by themselves (a record, a row, an entry of a log, a
-paragraph). A part that explains what comes after it (a key, a heading, a header row, a line with a
-colon) leads those parts: where one of them is shown, so are the parts that lead it.
+``spans`` returns parts that make sense by themselves (a record, a row, a log entry, a sentence). A
+part that explains later ones (a key, a heading, a header row, a line with a colon) *leads* them: a
+builder that shows one of them shows its leads too.
 """
 
 import html
@@ -16,11 +16,11 @@ from typing import Literal
 
 Format = Literal["json", "html", "markdown", "table", "log", "text"]
 
-_LONG = 360  # characters that a part may have where it can be cut further
-_RECORD = 120  # JSON of this size is one part
-_NAME = 60  # JSON of this size can be what a record is called
+_LONG = 360  # characters above which a part is split further, if it can be
+_RECORD = 120  # characters up to which a JSON value is one part
+_NAME = 60  # characters up to which a record's first values count as its name
 _TAG = re.compile(r"<!--|<(/?)([a-zA-Z!][\w:-]*)([^<>]*)>")
-#: Elements of a page that nobody sees, by what ends each of them.
+#: The closing tag of each HTML element that a browser does not show.
 _HIDDEN = {
     name: re.compile(rf"</{name}\s*>", re.I)
     for name in ("script", "style", "head", "noscript", "svg")
@@ -46,7 +46,7 @@ _COLON = re.compile(r"\s*:\s*")
 
 @dataclass(frozen=True)
 class Span:
-    """``text[start:end]``; ``leads`` are the places of the spans that explain it, outermost first."""
+    """``text[start:end]``; ``leads`` are the indices of the spans that lead it, outermost first."""
 
     start: int
     end: int
@@ -55,7 +55,7 @@ class Span:
 
 
 def format_of(text: str) -> Format:
-    """Say what ``text`` is; "text" where it is nothing else."""
+    """Return the format of ``text``, "text" if no other fits."""
     body = text.strip()
     lines = [line for line in body.splitlines() if line.strip()]
     if body[:1] in ("{", "[") and (
@@ -80,7 +80,7 @@ def format_of(text: str) -> Format:
 
 @lru_cache(maxsize=2048)
 def spans(text: str) -> tuple[Span, ...]:
-    """Cut ``text`` into spans that follow each other without a gap; joined they are ``text``."""
+    """Split ``text`` into adjacent spans; joined they are ``text``."""
     if not text:
         return ()
     cut = {
@@ -97,9 +97,9 @@ def spans(text: str) -> tuple[Span, ...]:
 
 
 def readable(text: str) -> str:
-    """Return a stretch of HTML as a person sees it, with the addresses of its links."""
+    """Return the visible text of a stretch of HTML, with the addresses of its links."""
     texts: list[str] = []
-    unclosed: set[str] = set()  # looked for once: a page may open the same thing ten thousand times
+    unclosed: set[str] = set()  # searched once: a page may open one element ten thousand times
     link, at = "", 0
     while match := _TAG.search(text, at):
         texts += [text[at : match.start()], " "]
@@ -132,13 +132,13 @@ def is_json(text: str) -> bool:
 
 
 def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Return where ``pattern`` ends that begins at ``at``: there itself where it does not match."""
+    """Return the end of ``pattern``'s match at offset ``at``, or ``at`` if it does not match."""
     match = pattern.match(text, at)
     return match.end() if match else at
 
 
 class _Parts:
-    """Spans of ``text`` in the making, and the open heads (level, place) that lead what follows."""
+    """Builder of ``text``'s spans. Its stack of open heads (level, span index) leads what is added."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -148,13 +148,14 @@ class _Parts:
     def add(
         self, start: int, end: int, leads: Sequence[int] | None = None, is_lead: bool = False
     ) -> int:
-        """Add a span, led by the open heads unless ``leads`` are given; return its place."""
-        own = [place for _, place in self._heads] if leads is None else leads
-        self.spans.append(Span(start, end, tuple(own), is_lead))
+        """Add a span, led by the open heads unless ``leads`` are given; return its index."""
+        if leads is None:
+            leads = [index for _, index in self._heads]
+        self.spans.append(Span(start, end, tuple(leads), is_lead))
         return len(self.spans) - 1
 
     def close(self, level: int) -> None:
-        """Close the heads that lead no part of this level."""
+        """Close the heads of this level and below."""
         self._heads = [head for head in self._heads if head[0] < level]
 
     def head(self, level: int, start: int, end: int) -> None:
@@ -164,8 +165,8 @@ class _Parts:
 
     def fill(self, start: int, end: int) -> None:
         """Add a stretch, sentence by sentence where it is long."""
-        whole = end - start <= _LONG
-        for a, b in [(start, end)] if whole else _sentences(self.text, start, end):
+        is_short = end - start <= _LONG
+        for a, b in [(start, end)] if is_short else _sentences(self.text, start, end):
             self.add(a, b)
 
 
@@ -184,7 +185,7 @@ def _json_spans(parts: _Parts) -> None:
 def _json_value(
     parts: _Parts, start: int, at: int, end: int, value: object, leads: tuple[int, ...]
 ) -> None:
-    """Add a stretch of the text, whose value begins at ``at`` (a key may stand before it)."""
+    """Add the spans of ``text[start:end]``: a JSON value at ``at``, perhaps after its key."""
     text = parts.text
     if not isinstance(value, dict | list) or not value or end - at <= _RECORD or len(leads) > 40:
         if isinstance(value, str) and end - start > 2 * _LONG:
@@ -196,7 +197,7 @@ def _json_value(
     inside = _after(_SPACE, text, at + 1)
     inner = (*leads, parts.add(start, inside, leads, True))
     names = 2 if isinstance(value, dict) else 0  # a record's first short values say which one it is
-    for key, child in value.items() if isinstance(value, dict) else ((None, one) for one in value):
+    for key, child in value.items() if isinstance(value, dict) else ((None, v) for v in value):
         first = inside
         if key is not None:
             _, inside = _DECODER.raw_decode(text, inside)
@@ -244,7 +245,7 @@ def _table_spans(parts: _Parts) -> None:
 
 
 def _log_spans(parts: _Parts) -> None:
-    """Add a span an entry: lines without a time belong to the one before."""
+    """Add one span per entry: lines without a time belong to the entry before."""
     text = parts.text
     for start, end in _cuts([a for a, b in _lines(text) if _CLOCK.match(text[a:b])], text):
         parts.add(start, end)
@@ -266,7 +267,7 @@ def _text_spans(parts: _Parts) -> None:
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """Yield each line that says something, with its break and the blank lines after it."""
+    """Yield (start, end) of each line that is not blank, with the blank lines after it."""
     starts: list[int] = []
     at = 0
     for line in text.splitlines(keepends=True):
@@ -282,7 +283,7 @@ def _cuts(starts: Sequence[int], text: str) -> Iterator[tuple[int, int]]:
 
 
 def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield sentences; one that is still long falls apart at its spaces."""
+    """Yield (start, end) of each sentence; one of more than 2 × ``_LONG`` is cut at spaces."""
     edges = [start, *(start + m.end() for m in _SENTENCE.finditer(text[start:end])), end]
     for a, b in pairwise(sorted(set(edges))):
         while b - a > 2 * _LONG:
@@ -294,7 +295,7 @@ def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _covering(cut: Sequence[Span], length: int) -> tuple[Span, ...]:
-    """Let each span reach to the next one, so that nothing of the text is left between them."""
+    """Return the spans, each extended to the start of the next, so that they cover the text."""
     if not cut:
         return (Span(0, length),)
     ends = [*(span.start for span in cut[1:]), length]
@@ -306,12 +307,12 @@ def _covering(cut: Sequence[Span], length: int) -> tuple[Span, ...]:
 
 
 def _is_table(lines: Sequence[str]) -> bool:
-    """Say whether most lines hold the same number of one column separator, and are no prose."""
+    """Say whether most lines hold the same number of one column separator, and are not prose."""
     for mark in ("|", "\t", ",", ";"):
         counts = [line.count(mark) for line in lines]
-        usual = max(set(counts), key=counts.count)
+        mode = max(set(counts), key=counts.count)
         is_prose = mark in ",;" and any(". " in line for line in lines[:3])
-        is_usual = usual >= 1 + (mark == ",") and counts.count(usual) >= 0.85 * len(counts)
-        if is_usual and not is_prose:
+        is_regular = mode >= 1 + (mark == ",") and counts.count(mode) >= 0.85 * len(counts)
+        if is_regular and not is_prose:
             return True
     return False

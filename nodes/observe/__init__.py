@@ -1,1 +1,1 @@
-"""The observe node's plug-ins: each world's params, and how its pages split into chunks."""
+"""World kinds (slot ``env``): each world's params, page view and wording of past steps."""

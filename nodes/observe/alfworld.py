@@ -33,9 +33,9 @@ class AlfWorldEnv(EnvParams):
         return AlfWorld.load(folder, self.split)
 
     def view(self) -> View:
-        """Return how ALFWorld's pages are read."""
+        """Return the reader of ALFWorld's pages."""
         return AlfWorldView()
 
     def experience(self) -> ExperienceAdapter:
-        """Return how ALFWorld's past steps are told."""
+        """Return the wording of ALFWorld's past steps."""
         return AlfWorldExperience()

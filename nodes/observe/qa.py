@@ -25,7 +25,7 @@ from stategate.stores.errors import UserError, warn_once
 from stategate.stores.http import from_environment
 from stategate.stores.sql import is_database
 
-_NAMED = 3  # skipped files that a line names
+_NAMED = 3  # skipped files that a warning names
 
 
 class QaEnv(EnvParams):
@@ -59,7 +59,7 @@ class QaEnv(EnvParams):
         return QA(load_questions(source) if source else ())
 
     def view(self) -> View:
-        """Return how a question is read."""
+        """Return the reader of a question's page."""
         return QaView()
 
     def source(self, observation: Observation, resources: Resources) -> Source:
@@ -96,20 +96,20 @@ class QaEnv(EnvParams):
 
 
 def opened_folder(folder: Path, name: str | None = None) -> Corpus:
-    """Ingest what changed in ``folder`` under a name of its own, apart from named corpora.
+    """Return ``folder``'s corpus, after ingesting what changed in it.
 
-    Raises ``UserError`` where it has files and none gives text.
+    Raises ``UserError`` if it has files and none gives text.
     """
     digest = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:12]
-    # Beside the named corpora, not among them: a name that a person chose is never taken.
+    # Outside the folder of named corpora, so that it never takes a name that a person chose.
     corpus = Corpus(name or f"folder-{digest}", corpora().parent / "folders" / digest)
-    # Asked again, with the same names, sizes and times, no file is read anew.
+    # If names, sizes and times are those of the last call, no file is read.
     stamps = [(str(path), (s := path.stat()).st_size, s.st_mtime_ns) for path in files_in(folder)]
-    look = hashlib.sha256(repr(stamps).encode("utf-8", "replace")).hexdigest()
+    fingerprint = hashlib.sha256(repr(stamps).encode("utf-8", "replace")).hexdigest()
     origin = str(folder.resolve())
-    if corpus.looked(origin) == look and not corpus.is_new():
+    if corpus.looked(origin) == fingerprint and not corpus.is_new():
         return corpus
-    changes = corpus.sync(origin, read_folder(folder), look)
+    changes = corpus.sync(origin, read_folder(folder), fingerprint)
     if corpus.is_new() and changes.skipped:
         first = changes.skipped[0]
         raise UserError(f"nothing in '{folder}' could be read: {first.id}: {first.why}")
@@ -138,10 +138,9 @@ class CorpusRetriever(BaseRetriever):
         resources = shared_resources().with_models(None, self.embedder)
         index = QaEnv(corpus=str(self.corpus), chunking=self.chunking).index(resources)
         documents = []
-        for place, score in index.find(query, self.k):
-            passage = index.passages[place]
-            facts = {key: getattr(passage, key) for key in ("title", "document", "start", "end")}
-            documents.append(
-                Document(passage.text, id=passage.id, metadata={**facts, "score": float(score)})
-            )
+        for number, score in index.find(query, self.k):
+            passage = index.passages[number]
+            metadata = {key: getattr(passage, key) for key in ("title", "document", "start", "end")}
+            metadata["score"] = float(score)
+            documents.append(Document(passage.text, id=passage.id, metadata=metadata))
         return documents

@@ -40,9 +40,9 @@ class WebShopEnv(EnvParams):
         return WebShop.load(folder, self.observation, self.seed, self.goals, self.wording)
 
     def view(self) -> View:
-        """Return how WebShop's pages are read."""
+        """Return the reader of WebShop's pages."""
         return WebShopView()
 
     def experience(self) -> ExperienceAdapter:
-        """Return how WebShop's past steps are told."""
+        """Return the wording of WebShop's past steps."""
         return WebShopExperience()

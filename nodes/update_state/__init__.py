@@ -1,4 +1,4 @@
-"""State updaters: a summary of constant size, updated with each event."""
+"""Recurrent state: vectors to base64 for checkpoints, and back; the updaters are in its modules."""
 
 import base64
 
@@ -9,10 +9,10 @@ from stategate.stores.errors import UserError
 
 
 def packed(state: Vector | None) -> str | None:
-    """Return a recurrent state as text for a checkpoint: half precision, base64.
+    """Return a recurrent state vector as base64 of its half-precision numbers.
 
-    Text, since servers of graphs write state as JSON. Raises ``UserError`` for a state that would not
-    come back.
+    It is text, since LangGraph's servers write state as JSON. Raises ``UserError`` for a state that
+    half precision cannot hold.
     """
     if state is None:
         return None
@@ -24,7 +24,7 @@ def packed(state: Vector | None) -> str | None:
 
 
 def unpacked(stored: str | None) -> Vector | None:
-    """Read :func:`packed` back."""
+    """Return the state vector of :func:`packed`'s text."""
     if stored is None:
         return None
     return np.frombuffer(base64.b64decode(stored), dtype="<f2").astype(np.float32)

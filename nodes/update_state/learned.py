@@ -1,6 +1,6 @@
-"""``gru``: a trained state model at work, events in, a state vector of constant size out; and ``none``.
+"""Updaters ``gru`` (events to a state vector, by a trained recurrent model) and ``none``.
 
-torch is imported only when one is built.
+torch is imported only when ``gru`` is built.
 """
 
 import logging
@@ -66,15 +66,15 @@ class NoUpdater(UpdaterParams):
 
 
 class StateUpdater:
-    """The state is one float32 vector (d_total,); :meth:`update` is O(1) per event."""
+    """A state model as an :class:`Updater`; its state is one float32 vector (d_total,)."""
 
     def __init__(
         self, model: "StateModel", meta: Mapping[str, Any], embedder: Embedder, view: View
     ) -> None:
         self.model, self._embedder, self._view = model, embedder, view
-        #: The SHA-256 of the weights, which what was trained on top must have been trained for.
+        #: The SHA-256 of the weights; models that read the state are trained for one of them.
         self.fingerprint = str(meta["sha256"])
-        #: The classes of actions that the model was trained to foresee.
+        #: The action classes that the model predicts.
         self.classes: tuple[str, ...] = tuple(meta.get("classes") or ())
 
     def initial(self) -> Vector:
@@ -110,7 +110,7 @@ class StateUpdater:
 
 
 def type_of(row: StateInput) -> int:
-    """Return the place of an input's kind and match level in the model's type embedding."""
+    """Return the row of the model's type embedding for an input's kind and match level."""
     from stategate.nodes.update_state.state_models import LEVELS
 
     level = min(int(row.match * (LEVELS - 1)), LEVELS - 1)

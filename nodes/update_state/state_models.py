@@ -1,4 +1,4 @@
-"""The learned state model: a recurrent network of constant size that reads an episode's events.
+"""The state model: a recurrent network (GRU) over an episode's events, with a state of constant size.
 
 Events become inputs (the view's), inputs become frozen 384-d text embeddings plus a learned type
 embedding, projected to ``d_event``; a GRU reads them in order. The last ``d_state`` numbers of the
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from stategate.envs.protocols import INPUT_KINDS
 from stategate.stores.assets.weights import small_inference
 
-#: Each kind of input comes in levels, from 0 (nothing of it was asked) to 4 (all of it).
+#: Levels of an input's match with the instruction, from 0 (nothing of it is asked) to 4 (all).
 LEVELS = 5
 INPUT_TYPES = len(INPUT_KINDS) * LEVELS
 

@@ -1,7 +1,7 @@
 """``experience``: finished episodes go into a bank as the agent works.
 
-A finished episode is annotated by its return and added at once; an episode that is cut off at the
-step cap is not finished and adds nothing.
+A finished episode is labelled with its return and added at once. One that the step cap cuts off is
+not finished, and not added.
 """
 
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.write_memory.trace import events_of
 from stategate.stores.bank import Bank, bank_place
 
-_OPEN = 64  # unfinished episodes remembered
+_MAX_RUNNING = 64  # unfinished episodes in memory, so that abandoned ones do not add up
 
 
 class ExperienceWriter(MemoryParams):
@@ -35,11 +35,11 @@ class ExperienceWriter(MemoryParams):
 
         def write_memory(record: StepRecord) -> None:
             steps = running.pop(record.episode_id, [])
-            # What was stepped back from is gone.
+            # A session that went back takes later steps again.
             steps = [*(earlier for earlier in steps if earlier.step < record.step), record]
             if not record.outcome.done:
                 running[record.episode_id] = steps
-                if len(running) > _OPEN:
+                if len(running) > _MAX_RUNNING:
                     running.popitem(last=False)
             elif len(steps) == record.step + 1:  # else it was resumed in another process
                 add_episode(bank, episode_of(steps), embedder, adapter)
@@ -48,8 +48,8 @@ class ExperienceWriter(MemoryParams):
 
 
 def episode_of(records: list[StepRecord]) -> Episode:
-    """Make a trajectory of the steps of a finished episode."""
+    """Return the trajectory of a finished episode's steps."""
     events = [event for record in records for event in events_of(record)]
     last = records[-1]
-    about = {"question": last.instruction, "task_id": task_name(last.task), "source": "live"}
-    return from_events(last.episode_id, events, reward=float(last.outcome.reward), **about)
+    metadata = {"question": last.instruction, "task_id": task_name(last.task), "source": "live"}
+    return from_events(last.episode_id, events, reward=float(last.outcome.reward), **metadata)

@@ -1,4 +1,4 @@
-"""``short_term`` and ``conversation``: the last events, or turns, in graph state, within a budget."""
+"""``short_term`` and ``conversation``: the newest events or turns within a budget, in graph state."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -24,29 +24,29 @@ class ShortTerm(MemoryParams):
 
     def build(self, resources: Resources) -> MemoryWriter:
         """Return the writer; nothing is loaded."""
-        told = resources.profile.experience
+        adapter = resources.profile.experience
 
         def write_memory(record: StepRecord) -> Sequence[Event]:
-            # A step that runs again after a crash finds its own events here: they go first.
+            # A step that runs again after a crash replaces the events that it wrote.
             earlier = [event for event in record.events if event.t < record.step]
-            return self._within(earlier + self._step(record, told))
+            return self._within(earlier + self._step(record, adapter))
 
         return write_memory
 
-    def _step(self, record: StepRecord, told: ExperienceAdapter) -> list[Event]:
-        page = told.summary_line(record.observation.text, record.instruction)
+    def _step(self, record: StepRecord, adapter: ExperienceAdapter) -> list[Event]:
+        page = adapter.summary_line(record.observation.text, record.instruction)
         events = [
             Event("OBS", truncate(page, self.page_tokens), record.step),
             Event("ACT", record.decision.action, record.step),
         ]
-        if note := told.matched_words(record.observation, record.instruction):
+        if note := adapter.matched_words(record.observation, record.instruction):
             events.insert(1, Event("NOTE", truncate(note, self.page_tokens), record.step))
         if record.outcome.reward:
             events.append(Event("REWARD", str(record.outcome.reward), record.step))
         return events
 
     def _within(self, events: list[Event]) -> list[Event]:
-        """Return the newest events that fit, pages last; the newest of all is cut, not dropped."""
+        """Return the newest events that fit, pages filled in last; if none fits, the last one, cut."""
         left = self.budget
         kept: set[int] = set()
         for is_page in (False, True):
@@ -78,12 +78,12 @@ class Conversation(MemoryParams):
         """Return the writer; nothing is loaded."""
 
         def write_memory(record: StepRecord) -> Sequence[Event]:
-            # A step that runs again after a crash finds its own events here: they go first.
+            # A step that runs again after a crash replaces the events that it wrote.
             earlier = [event for event in record.events if event.t < record.turn]
-            said = answered(record.decision.action)
+            answer = answered(record.decision.action)
             new = [
                 Event("OBS", record.instruction, record.turn),
-                Event("ACT", record.decision.action if said is None else said, record.turn),
+                Event("ACT", record.decision.action if answer is None else answer, record.turn),
             ]
             return self._within([*earlier, *new], record.turn)
 
@@ -98,14 +98,14 @@ class Conversation(MemoryParams):
         ]
         if recent := newest(rows, self.budget):
             return [Event.from_list(m.additional_kwargs["event"]) for m in recent]
-        # The newest turn alone is over the budget: it is cut, not lost.
+        # The newest turn alone exceeds the budget: each of its events is cut to an equal share.
         last = [event for event in events if event.t == turn]
-        half = max(self.budget // max(len(last), 1), 1)
-        return [Event(e.kind, truncate(e.text, half), e.t) for e in last]
+        share = max(self.budget // max(len(last), 1), 1)
+        return [Event(e.kind, truncate(e.text, share), e.t) for e in last]
 
 
 def newest(messages: Sequence[BaseMessage], budget: int) -> list[BaseMessage]:
-    """Return the newest messages within ``budget`` tokens, beginning with a person's."""
+    """Return the newest messages within ``budget`` tokens, starting with a human one."""
     return trim_messages(
         list(messages),
         max_tokens=budget,

@@ -1,4 +1,4 @@
-"""``trace``: every event of every episode to the trace store, as it happens."""
+"""``trace``: writes each step's events to the trace store."""
 
 from typing import Literal
 
@@ -55,5 +55,5 @@ def events_of(record: StepRecord) -> list[Event]:
 
 
 def _is_scored(record: StepRecord) -> bool:
-    """Say whether the world has a reward for this task; one that has none says so in its info."""
+    """Say whether the task has a reward: a world without one sets ``scored`` to False in its info."""
     return record.outcome.info.get("scored") is not False

@@ -1,10 +1,12 @@
 """Long-term memory as a LangGraph store: pass it as ``store=`` to any graph.
 
 Items of any namespace are kept in the memory's own database, beside the facts that conversations
-wrote. Their order, filters and ranking are those of LangGraph's ``InMemoryStore``, which applies them.
-Other than there, ``created_at`` is the time of an item's first put, a tuple comes back as a list, a
-namespace goes with its last item, and an item put again without an index has none. A put survives a
-killed process at once, a power cut after a moment.
+wrote. LangGraph's ``InMemoryStore`` orders, filters and ranks them. Differences from it:
+
+- ``created_at`` is the time of an item's first put, and a namespace ends with its last item;
+- a tuple is returned as a list; an item that is put again without an index has none.
+
+A put survives a killed process at once, a power cut after a moment.
 """
 
 import asyncio
@@ -44,9 +46,9 @@ class LongTermStore(BaseStore):
 
     def __init__(self, memory: LongTerm, embedder: TextEmbedder | None = None) -> None:
         self._embedder = embedder
-        # Its own connections: items need not wait for the disk as a user's facts do.
-        place = memory.url.removeprefix("sqlite:///")
-        self._db = Database(place, replace(MEMORY, durable=False))
+        # Separate connections: items need not wait for the disk as a user's facts do.
+        path = memory.url.removeprefix("sqlite:///")
+        self._db = Database(path, replace(MEMORY, durable=False))
         new = self._db.insert(items)
         self._put = new.on_conflict_do_update(
             index_elements=["namespace", "key"],
@@ -54,17 +56,17 @@ class LongTermStore(BaseStore):
         )
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Carry out ``ops``: what is read is as before the batch, of writes of one key the last holds.
+        """Carry out ``ops``: reads see the state before the batch; of puts to one key the last counts.
 
         Raises ``TypeError`` for a value that is not JSON (a date, bytes, a number as a key) and for
         a key that no database takes, ``InvalidNamespaceError`` for a label with a period.
         """
-        every = list(ops)
-        for op in every:
+        ops = list(ops)
+        for op in ops:
             validate_op_namespace(op)
-        puts = {(op.namespace, op.key): op for op in every if isinstance(op, PutOp)}
+        puts = {(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
         rows = [_row(op) for op in puts.values()]
-        results = [None if isinstance(op, PutOp) else self._read_op(op) for op in every]
+        results = [None if isinstance(op, PutOp) else self._read_op(op) for op in ops]
         self._write(rows)
         return results
 
@@ -73,7 +75,7 @@ class LongTermStore(BaseStore):
         return await asyncio.to_thread(self.batch, list(ops))
 
     def _read_op(self, op: Op) -> Result:
-        """Return what LangGraph's own store says, filled with the items that ``op`` may be about."""
+        """Return the result of ``op`` from an ``InMemoryStore`` of the items that it may concern."""
         index: IndexConfig | None = None
         where: list[sa.ColumnElement[bool]] = []
         if isinstance(op, GetOp):
@@ -84,7 +86,7 @@ class LongTermStore(BaseStore):
                 where = [sa.or_(items.c.namespace == label, below)]
             if op.query and (embedder := self._embedder) is not None:
                 index = {"dims": 0, "embed": lambda texts: embedder.embed(list(texts)).tolist()}
-        # In the order in which they came.
+        # In the order of their first puts, which InMemoryStore lists and breaks ties by.
         rows = self._db.rows(sa.select(items).where(*where).order_by(items.c.created, items.c.key))
         puts, times = [], {}
         for row in rows:
@@ -108,7 +110,7 @@ class LongTermStore(BaseStore):
             return
         now = time.time()
         new = [
-            # Items come in the order in which they were put.
+            # A microsecond apart, so that they sort in the order of their puts.
             {**row, "created": now + number * 1e-6, "updated": now + number * 1e-6}
             for number, row in enumerate(rows)
             if row["value"] is not None
@@ -118,22 +120,22 @@ class LongTermStore(BaseStore):
                 db.execute(self._put, new)
             for row in rows:
                 if row["value"] is None:
-                    here = (items.c.namespace == row["namespace"], items.c.key == row["key"])
-                    db.execute(items.delete().where(*here))
+                    match = (items.c.namespace == row["namespace"], items.c.key == row["key"])
+                    db.execute(items.delete().where(*match))
 
 
 def _row(op: PutOp) -> dict[str, Any]:
-    """Return the columns of an item, without a value of one to delete. Raises ``TypeError``."""
+    """Return the columns of an item; ``value`` is None to delete it. Raises ``TypeError``."""
     _require_text_keys(op.value)
     value = None if op.value is None else json.dumps(dict(op.value))
-    place = {"namespace": _JOIN.join(op.namespace), "key": op.key}
-    if any(storable(str(text)) != str(text) for text in place.values()):
+    identity = {"namespace": _JOIN.join(op.namespace), "key": op.key}
+    if any(storable(str(text)) != str(text) for text in identity.values()):
         raise TypeError("a key or a label with NUL or a lone surrogate cannot be kept: encode it")
-    return {**place, "value": value, "searched": json.dumps(op.index)}
+    return {**identity, "value": value, "searched": json.dumps(op.index)}
 
 
 def _require_text_keys(value: object) -> None:
-    """Raise ``TypeError`` for a key that JSON would turn into a text without a word."""
+    """Raise ``TypeError`` for a key that JSON would silently turn into text."""
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise TypeError("the keys of a value must be texts")

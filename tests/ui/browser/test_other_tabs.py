@@ -135,7 +135,10 @@ def test_every_tab_fits_and_can_be_read(new_tab, dark):
             tab(page, name)
             page.wait_for_function(f"document.documentElement.scrollWidth <= {width}")
     task, arrow = page.locator("#sg-task input"), page.locator("#sg-task .dropdown-arrow")
-    box, pad = task.bounding_box(), task.evaluate("e => parseFloat(getComputedStyle(e).paddingRight)")
+    box, pad = (
+        task.bounding_box(),
+        task.evaluate("e => parseFloat(getComputedStyle(e).paddingRight)"),
+    )
     assert box["x"] + box["width"] - pad <= arrow.bounding_box()["x"]
     for selector in ("#sg-side .sg-piece-text", ".sg-wish", ".sg-card-title"):
         assert contrast(page, selector) >= 4.5
