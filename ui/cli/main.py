@@ -118,7 +118,7 @@ def problem(error: BaseException) -> str | None:
     if hasattr(error, "format_message"):  # a usage error of typer's
         cause = error.__cause__
         if isinstance(cause, ValidationError) and cause.errors()[0]["type"] != "value_error":
-            error.message = first_problem(cause).partition(": ")[2]
+            vars(error)["message"] = first_problem(cause).partition(": ")[2]  # its own words
             return printable(one_line(error.format_message()))
         return printable(one_line(usage_problem(error)))
     if isinstance(error, UserError):
