@@ -2,7 +2,8 @@
 
 Own rules and no library: on marked sentences dateparser finds fewer times, takes "we" and "sat" for
 some, knows no spans ("last weekend") and is forty times slower (docs/results/memory.md). Days
-are UTC, seasons those of the northern hemisphere. A time without a year is the nearest one.
+are UTC, seasons those of the northern hemisphere. A time without a year is the nearest one, by
+the tense of its clause behind or ahead.
 """
 
 import re
@@ -31,6 +32,14 @@ _NTH = rf"(?P<day>[0-3]?\d(?:st|nd|rd|th)|{_WORDED})"
 _SEASON = r"(?P<season>" + "|".join(_SEASONS) + ")"
 _FEAST = "|".join(sorted(_FEASTS, key=len, reverse=True)).replace("'", "['’]")
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
+#: Auxiliaries that say of a time beside them that it is past (-1), to come (1), or either (0).
+_AUXILIARIES = {
+    **dict.fromkeys(("was", "were", "had", "did"), -1),
+    **dict.fromkeys(("is", "are", "am", "shall", "will", "wo", "ll", "re", "m"), 1),
+    **dict.fromkeys(("been", "has", "have", "can", "could", "would", "should"), 0),
+}
+_AGAINST = 30  # times farther is a time that the tense is against
+_STOPS = str.maketrans(dict.fromkeys(".!?;,", "\n"))
 #: From and to before which a time lasts.
 _Times = tuple[datetime, datetime]
 _Rule = Callable[[re.Match[str], datetime], _Times | None]
@@ -125,9 +134,36 @@ def _year(year: int) -> _Times:
     return _month(year, 1)[0], _month(year + 1, 1)[0]
 
 
-def _nearest(times: Sequence[_Times], today: datetime) -> _Times:
-    """Return the one whose middle is nearest to today."""
-    return min(times, key=lambda period: abs((period[0] - today) + (period[1] - today)))
+def _tense(match: re.Match[str]) -> int:
+    """Return -1 for a time that is past by the tense of its sentence, 1 for one to come, else 0.
+
+    The nearest auxiliary decides; where there is none, a regular past ("We moved in May.").
+    """
+    text = match.string.translate(_STOPS)
+    before = text[: match.start()].rpartition("\n")[2].split()
+    after = text[match.end() :].partition("\n")[0].split()
+    first = [word.lower() for word in (*before[-1:], *match[0].split()[:1])]
+    if "since" in first:
+        return -1
+    if {"of", "from"} & {*first}:
+        return 0
+    for word in (*reversed(before), *after):
+        verb = word.lower().replace("’", "'").removesuffix("n't").rpartition("'")[2]  # of "I'll"
+        if verb in _AUXILIARIES:
+            return _AUXILIARIES[verb]
+    regular = (w for w in (*before, *after) if w.islower() and len(w) > 4 and w.endswith("ed"))
+    return -1 if any(not word.endswith("eed") for word in regular) else 0
+
+
+def _nearest(times: Sequence[_Times], match: re.Match[str], today: datetime) -> _Times:
+    """Return the one whose middle is nearest to today; one against the tense counts as farther."""
+    tense = _tense(match)
+
+    def distance(period: _Times) -> timedelta:
+        is_against = (tense < 0 and period[0] > today) or (tense > 0 and period[1] <= today)
+        return abs((period[0] - today) + (period[1] - today)) * (_AGAINST if is_against else 1)
+
+    return min(times, key=distance)
 
 
 def _yearly(match: re.Match[str], today: datetime, of: Callable[[int], _Times]) -> _Times:
@@ -141,7 +177,7 @@ def _yearly(match: re.Match[str], today: datetime, of: Callable[[int], _Times]) 
         return [period for period in every if period[1] <= today][-1]
     if which == ["next"]:
         return next(period for period in every if period[0] > today)
-    return _nearest(every, today)
+    return _nearest(every, match, today)
 
 
 def _number(words: str) -> float:
@@ -231,9 +267,9 @@ def _weekday_of_week(match: re.Match[str], today: datetime) -> _Times:
 
 
 def _on_weekday(match: re.Match[str], today: datetime) -> _Times:
-    """Read "on Friday": the nearest one."""
+    """Read "on Friday"."""
     ahead = (_weekday(match) - today.weekday()) % 7
-    return _days(today, ahead - 7 if ahead > 3 else ahead)
+    return _nearest([_days(today, ahead), _days(today, ahead - 7)], match, today)
 
 
 def _nth(match: re.Match[str], today: datetime) -> _Times:
@@ -241,7 +277,7 @@ def _nth(match: re.Match[str], today: datetime) -> _Times:
     day = _day_number(match["day"])
     months = (_month(today.year, today.month + i) for i in range(-2, 3))
     days = [_days(start, day - 1) for start, end in months if start + timedelta(day - 1) < end]
-    return _nearest(days, today)
+    return _nearest(days, match, today)
 
 
 def _season(match: re.Match[str], today: datetime) -> _Times:
