@@ -16,11 +16,13 @@ import numpy as np
 import sqlalchemy as sa
 
 from stategate.language.dates import Span, spans
+from stategate.language.updates import end_chances
 from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import read_facts
 from stategate.stores.memory.index import Scores, UserIndex
 from stategate.stores.memory.records import TRUSTED, Candidate, Fact, TextEmbedder, Vector
+from stategate.stores.memory.schema import among
 from stategate.stores.tokens import count_tokens
 
 #: Facts from which on a place in the ranking is not worth a reason.
@@ -28,6 +30,8 @@ POOL = 100
 #: A text speaks of a fact that holds this share of its words and of the best share; else this cosine.
 _SHARED, _SHARED_BEST, _NEAR = 0.5, 0.75, 0.55
 _CORRECTED = 1.1  # of `corrected_fact`: its own conversation and a word, or most of the words
+_MAY_END = 0.08  # chance of an end that decides the order
+_ANSWERS, _EQUALLY = 0.5, 0.1  # chance that answers; difference of two that answer equally well
 _MATCHES = 8  # facts that one text speaks of, at most
 _ASKS_WHEN = re.compile(
     r"\b(?:when|what (?:day|date|month|year|time)|how long ago)\b", re.IGNORECASE
@@ -112,14 +116,14 @@ def recalled(
     if not len(index):
         return [], []
     ranking = _ranking(index, asked)
-    chances = _judged(ranking, index, asked)
     ids = [index.known[place].id for place in ranking.pool]
     facts = {index.place[fact.id]: fact for fact in read_facts(db, tables.facts.c.id.in_(ids))}
+    chances = _with_closers(_judged(ranking, index, asked), index, facts)
     chooser = _Chooser(asked, limits, index)
     best, candidates = [], []
     # Without what another process has forgotten meanwhile.
     ranked = _current_first([place for place in ranking.pool if place in facts], index, facts)
-    for place in _trusted_first(ranked, facts, chances):
+    for place in _newer_first(_trusted_first(ranked, facts, chances), facts, chances):
         fact, chance = facts[place], chances[place]
         passage = index.best_passage(place, asked.words, asked.vector, asked.embedder)
         reason = chooser.refusal(fact, passage, chance)
@@ -147,25 +151,46 @@ def matching_facts(db: sa.Connection, index: UserIndex, asked: Asked) -> list[Fa
     return [fact for fact in facts if fact.score >= _NEAR]
 
 
-def corrected_fact(db: sa.Connection, index: UserIndex, asked: Asked, thread: str) -> int | None:
-    """Return the fact that a correction speaks of, None where none is near enough.
+def corrected_facts(
+    db: sa.Connection, index: UserIndex, asked: Asked, thread: str, ended: Sequence[int]
+) -> list[int]:
+    """Return the open facts that a correction in ``thread`` ends beside those that it has ``ended``.
 
-    The score adds the share of its words that a fact holds, the cosine, and whether the fact is of
-    the same conversation, or the last one there.
+    Where it has ended none, that is the best one. Its score adds the share of the correction's words
+    that it holds, the cosine, and whether it is of the same conversation, or the last one there. What
+    another speaker said there in nearly the same words, an echo, ends with it.
     """
     facts, _ = recalled(db, index, asked, Limits(facts=_MATCHES))
     last = index.last_of(thread)
-    if last is not None and last not in [fact.id for fact in facts]:
-        facts += read_facts(db, tables.facts.c.id == last)
+    missing = {*ended, *([] if last is None else [last])} - {fact.id for fact in facts}
+    facts += read_facts(db, among(tables.facts.c.id, missing))
     terms = set(stems(asked.words))
-    scores = {}
+    scores = dict[int, float]()
     for fact in facts:
         if fact.trust >= TRUSTED and fact.valid_to is None:
             share = len(terms & set(stems(fact.text))) / max(len(terms), 1)
             is_same = bool(thread) and thread == fact.thread_id
             scores[fact.id] = (share + is_same + (fact.id == last)) / 2 + fact.score
     best = max(scores, key=lambda number: scores[number], default=None)
-    return best if best is not None and scores[best] >= _CORRECTED else None
+    if not ended and (best is None or scores[best] < _CORRECTED):
+        return []
+    corrected = [fact for fact in facts if fact.id in ended or (not ended and fact.id == best)]
+    return [
+        fact.id
+        for fact in facts
+        if fact.id in scores
+        and (fact in corrected or any(_is_echo(fact, one) for one in corrected))
+    ]
+
+
+def _is_echo(fact: Fact, other: Fact) -> bool:
+    """Say whether one of two facts of a conversation repeats what another speaker told as the other."""
+    if not fact.thread_id or fact.thread_id != other.thread_id:
+        return False
+    if (fact.source, fact.speaker) == (other.source, other.speaker):
+        return False
+    one, two = set(stems(fact.text)), set(stems(other.text))
+    return len(one & two) >= _SHARED_BEST * min(len(one), len(two))
 
 
 def _ranking(index: UserIndex, asked: Asked) -> _Ranking:
@@ -335,6 +360,18 @@ def _is_named(name: str, question: str) -> bool:
     )
 
 
+def _with_closers(
+    chances: Mapping[int, float], index: UserIndex, facts: Mapping[int, Fact]
+) -> Mapping[int, float]:
+    """Return the chances, of what ended a fact at least that fact's: it says what holds instead."""
+    raised = dict(chances)
+    for place in sorted(facts, key=lambda place: facts[place].valid_to or 0.0):
+        closer = index.place.get(facts[place].closed_by or 0, -1)
+        if closer in facts:
+            raised[closer] = max(raised[closer], raised[place])
+    return raised
+
+
 def _current_first(pool: list[int], index: UserIndex, facts: Mapping[int, Fact]) -> list[int]:
     """Return the places with each fact behind the one that closed it: what holds comes first."""
     ranked = list(pool)
@@ -345,6 +382,31 @@ def _current_first(pool: list[int], index: UserIndex, facts: Mapping[int, Fact])
             ranked.remove(first)
             ranked.insert(ranked.index(place), first)
     return ranked
+
+
+def _newer_first(
+    ranked: Sequence[int], facts: Mapping[int, Fact], chances: Mapping[int, float]
+) -> list[int]:
+    """Return the places with a fact before what it may have ended, if both answer nearly equally.
+
+    An end that is likely enough is written; here a doubtful one decides the order alone.
+    """
+    order = list[int]()
+    for place in ranked:
+        fact, chance = facts[place], chances[place]
+        older = (
+            i
+            for i, other in enumerate(order)
+            if fact.trust >= TRUSTED
+            and chance >= _ANSWERS
+            and abs(chances[other] - chance) <= _EQUALLY
+            and (facts[other].speaker, facts[other].trust) == (fact.speaker, fact.trust)
+            and facts[other].at < fact.at
+            and facts[other].valid_to is None
+            and end_chances([(facts[other].text, fact.text)])[0] >= _MAY_END
+        )
+        order.insert(next(older, len(order)), place)
+    return order
 
 
 def _trusted_first(
