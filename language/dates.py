@@ -17,7 +17,9 @@ from stategate.language.words import CARDINALS, MONTHS, ORDINALS, WEEKDAYS
 
 _LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _NUMBERS = {word: n for word, n in CARDINALS.items() if n <= 50} | _LISTS["numbers"]
-_SEASONS, _FEASTS, _STEPS, _DAYS = (_LISTS[k] for k in ("seasons", "feasts", "steps", "days"))
+_SEASONS, _FEASTS, _STEPS, _DAYS, _TENSES = (
+    _LISTS[k] for k in ("seasons", "feasts", "steps", "days", "tenses")
+)
 _NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_NUMBERS, key=len, reverse=True)) + r")"
 _UNIT = r"(?P<unit>day|night|week|fortnight|month|year|weekend)s?"
 _MONTH = (
@@ -32,12 +34,6 @@ _NTH = rf"(?P<day>[0-3]?\d(?:st|nd|rd|th)|{_WORDED})"
 _SEASON = r"(?P<season>" + "|".join(_SEASONS) + ")"
 _FEAST = "|".join(sorted(_FEASTS, key=len, reverse=True)).replace("'", "['’]")
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
-#: Auxiliaries that say of a time beside them that it is past (-1), to come (1), or either (0).
-_AUXILIARIES = {
-    **dict.fromkeys(("was", "were", "had", "did"), -1),
-    **dict.fromkeys(("is", "are", "am", "shall", "will", "wo", "ll", "re", "m"), 1),
-    **dict.fromkeys(("been", "has", "have", "can", "could", "would", "should"), 0),
-}
 _AGAINST = 30  # times farther is a time that the tense is against
 _STOPS = str.maketrans(dict.fromkeys(".!?;,", "\n"))
 #: From and to before which a time lasts.
@@ -135,33 +131,29 @@ def _year(year: int) -> _Times:
 
 
 def _tense(match: re.Match[str]) -> int:
-    """Return -1 for a time that is past by the tense of its sentence, 1 for one to come, else 0.
+    """Return -1 for a time that is past by the tense of its clause, 1 for one to come, else 0.
 
     The nearest auxiliary decides; where there is none, a regular past ("We moved in May.").
     """
     text = match.string.translate(_STOPS)
     before = text[: match.start()].rpartition("\n")[2].split()
     after = text[match.end() :].partition("\n")[0].split()
-    first = [word.lower() for word in (*before[-1:], *match[0].split()[:1])]
-    if "since" in first:
-        return -1
-    if {"of", "from"} & {*first}:
-        return 0
-    for word in (*reversed(before), *after):
+    for word in (match[0].split()[0], *reversed(before), *after):
         verb = word.lower().replace("’", "'").removesuffix("n't").rpartition("'")[2]  # of "I'll"
-        if verb in _AUXILIARIES:
-            return _AUXILIARIES[verb]
-    regular = (w for w in (*before, *after) if w.islower() and len(w) > 4 and w.endswith("ed"))
-    return -1 if any(not word.endswith("eed") for word in regular) else 0
+        if verb in _TENSES:
+            return _TENSES[verb]
+    verbs = (word for word in (*before, *after) if word.islower() and word.endswith("ed"))
+    return -1 if any(len(word) > 4 and word[-3] != "e" for word in verbs) else 0
 
 
 def _nearest(times: Sequence[_Times], match: re.Match[str], today: datetime) -> _Times:
     """Return the one whose middle is nearest to today; one against the tense counts as farther."""
     tense = _tense(match)
 
-    def distance(period: _Times) -> timedelta:
-        is_against = (tense < 0 and period[0] > today) or (tense > 0 and period[1] <= today)
-        return abs((period[0] - today) + (period[1] - today)) * (_AGAINST if is_against else 1)
+    def distance(time: _Times) -> timedelta:
+        is_against = time[0] > today if tense < 0 else time[1] <= today
+        factor = _AGAINST if tense and is_against else 1
+        return factor * abs((time[0] - today) + (time[1] - today))
 
     return min(times, key=distance)
 

@@ -12,11 +12,6 @@ _LISTS: dict[str, tuple[str, ...]] = {
 FUNCTION_WORDS, SMALL_WORDS, SMALL_TALK = (
     frozenset(_LISTS[name]) for name in ("function_words", "small_words", "small_talk")
 )
-#: Words that stand for something said before.
-POINTERS = frozenset(
-    "he him his she her hers it its they them their theirs this that these those there then one "
-    "ones same other former latter".split()
-)
 MONTHS = _LISTS["months"]
 WEEKDAYS = _LISTS["weekdays"]
 CALENDAR = frozenset((*MONTHS, *WEEKDAYS, *_LISTS["feasts"]))

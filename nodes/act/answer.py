@@ -138,9 +138,7 @@ def _forgetting(context: BuiltContext) -> Decision:
         for piece in context.visible("forget")
     ]
     if not facts and any(piece.kind == "forget" for piece in context.pieces):
-        unnamed = (
-            "I cannot tell which of the remembered facts you mean: name it, or forget them all."
-        )
+        unnamed = "I cannot tell which of the remembered facts you mean: name it, or forget all."
         return Decision(answer(unnamed), reason="nothing is forgotten yet")
     if not facts:
         return Decision(answer("Nothing of this is remembered."), reason="nothing to forget")

@@ -187,9 +187,8 @@ def quotables(context: BuiltContext, is_spoken: bool = False) -> list[Quotable]:
                 quotable.append(one)
                 if piece.kind == "fact":
                     remembered[text] = one
-                    current = (
-                        current if until else text
-                    )  # recall puts what closed a fact, or is newer, before it
+                    # Recall puts what closed a fact, or is newer, before it.
+                    current = current if until else text
     # What the conversation says has ended, or is older, where memory knows that it has.
     by_text = {one.text: remembered.get(one.text, one) for one in reversed(quotable)}
     return list(by_text.values())[::-1]
@@ -342,10 +341,8 @@ async def strong_support(evidence: Support, context: BuiltContext, ask: Ask) -> 
         text = f"Passage: {passage}\n\nQuestion: {question}\nDoes the passage answer it?"
         reply = await ask([SystemMessage(_JUDGE), HumanMessage(text)], **_LOGPROBS)
         chances[place] = yes_chance(reply)
-    scores, first = (
-        evidence.scores.copy(),
-        int(chances.argmax()) if chances.any() else evidence.best,
-    )
+    scores = evidence.scores.copy()
+    first = int(chances.argmax()) if chances.any() else evidence.best
     scores[first] = scores.max() + _ABOVE
     return _current_first(replace(evidence, scores=scores, chances=chances))
 

@@ -21,7 +21,7 @@ from stategate.envs.protocols import ANSWER, Chunk, Fragment
 from stategate.language.dates import resolved
 from stategate.language.sentences import clauses, sentences
 from stategate.language.utterance import content_of, is_forgetting, read_utterance
-from stategate.language.words import FUNCTION_WORDS, POINTERS, SMALL_TALK
+from stategate.language.words import FUNCTION_WORDS, SMALL_TALK
 from stategate.nodes.build_context.assemble import (
     built,
     fit,
@@ -306,8 +306,12 @@ def fact_line(fact: Fact) -> list[Fragment]:
 
 # Follow-up questions -----------------------------------------------------------------------------
 
+#: Words that stand for something said before, and openings that continue a talk.
+_POINTERS = frozenset(
+    "he him his she her hers it its they them their theirs this that these those there then one "
+    "ones same other former latter".split()
+)
 _PERSONS = frozenset("he him his she her hers they them their theirs".split())
-#: Openings that continue a talk.
 _OPENINGS = frozenset("and but so then also or".split())
 #: A question that brings in something new, or that is about the user, stands alone.
 _ALONE = frozenset("a an i my me".split())
@@ -346,7 +350,7 @@ def is_follow_up(question: str) -> bool:
     first = next((i for i, count in enumerate(said, 1) if count > _SHORT), None)
     words = _words(" ".join(parts[:first]))
     lower = {word.lower() for word in words}
-    if not words or words[0].lower() in _OPENINGS or lower & POINTERS:
+    if not words or words[0].lower() in _OPENINGS or lower & _POINTERS:
         return True
     content = _content(" ".join(words))
     names = [word for word in content if word[0].isupper() and word != words[0]]

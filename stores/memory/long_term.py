@@ -19,9 +19,9 @@ from stategate.stores.home import home
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import Erased, end_fact, erase_facts, read_facts, write_turn
 from stategate.stores.memory.index import UserIndex
-from stategate.stores.memory.recall import Asked, Limits, corrected_facts, matching_facts, recalled
+from stategate.stores.memory.recall import Asked, Limits, corrected_fact, matching_facts, recalled
 from stategate.stores.memory.records import TRUSTED, Candidate, Fact, Turn, Written
-from stategate.stores.memory.schema import MEMORY
+from stategate.stores.memory.schema import MEMORY, among
 from stategate.stores.memory.statements import refusal_of
 from stategate.stores.sql import Database, is_database
 
@@ -59,14 +59,16 @@ class LongTerm:
                 return written
             if read_utterance(turn.text).purpose != "correction":
                 return written
+            ended = read_facts(db, among(tables.facts.c.id, written.closed))
+            if any(fact.source == "user" for fact in ended):
+                return written
             words = " ".join(content_of(turn.text))
             asked = Asked(words, turn.vector, turn.embedder, at=now)
-            for fact in corrected_facts(db, index, asked, turn.thread_id, written.closed):
-                end_fact(db, user, fact, written.fact, now)
-                written = replace(written, closed=(*written.closed, fact))
-        return (
-            written if written.closed else replace(written, reason="nothing was found to correct")
-        )
+            corrected = corrected_fact(db, user, index, asked, turn)
+            if corrected is None:
+                return written if ended else replace(written, reason="nothing was found to correct")
+            end_fact(db, user, corrected, written.fact, now)
+        return replace(written, closed=(*written.closed, corrected))
 
     def recall(
         self, user: str, asked: Asked, limits: Limits | None = None

@@ -21,8 +21,7 @@ from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import read_facts
 from stategate.stores.memory.index import Scores, UserIndex
-from stategate.stores.memory.records import TRUSTED, Candidate, Fact, TextEmbedder, Vector
-from stategate.stores.memory.schema import among
+from stategate.stores.memory.records import TRUSTED, Candidate, Fact, TextEmbedder, Turn, Vector
 from stategate.stores.tokens import count_tokens
 
 #: Facts from which on a place in the ranking is not worth a reason.
@@ -116,14 +115,18 @@ def recalled(
     if not len(index):
         return [], []
     ranking = _ranking(index, asked)
+    chances = {**_judged(ranking, index, asked)}
     ids = [index.known[place].id for place in ranking.pool]
     facts = {index.place[fact.id]: fact for fact in read_facts(db, tables.facts.c.id.in_(ids))}
-    chances = _with_closers(_judged(ranking, index, asked), index, facts)
     chooser = _Chooser(asked, limits, index)
     best, candidates = [], []
+    # What ended a fact answers as likely as that fact: it says what holds instead.
+    for place in sorted(facts, key=lambda place: facts[place].valid_to or 0.0):
+        closer = index.place.get(facts[place].closed_by or 0, -1)
+        if closer in facts:
+            chances[closer] = max(chances[closer], chances[place])
     # Without what another process has forgotten meanwhile.
-    ranked = _current_first([place for place in ranking.pool if place in facts], index, facts)
-    for place in _newer_first(_trusted_first(ranked, facts, chances), facts, chances):
+    for place in _ordered([place for place in ranking.pool if place in facts], facts, chances):
         fact, chance = facts[place], chances[place]
         passage = index.best_passage(place, asked.words, asked.vector, asked.embedder)
         reason = chooser.refusal(fact, passage, chance)
@@ -151,46 +154,32 @@ def matching_facts(db: sa.Connection, index: UserIndex, asked: Asked) -> list[Fa
     return [fact for fact in facts if fact.score >= _NEAR]
 
 
-def corrected_facts(
-    db: sa.Connection, index: UserIndex, asked: Asked, thread: str, ended: Sequence[int]
-) -> list[int]:
-    """Return the open facts that a correction in ``thread`` ends beside those that it has ``ended``.
+def corrected_fact(
+    db: sa.Connection, user: str, index: UserIndex, asked: Asked, turn: Turn
+) -> int | None:
+    """Return the fact that ``turn``, a correction, speaks of, None where none is near enough.
 
-    Where it has ended none, that is the best one. Its score adds the share of the correction's words
-    that it holds, the cosine, and whether it is of the same conversation, or the last one there. What
-    another speaker said there in nearly the same words, an echo, ends with it.
+    The score adds the share of its words that a fact holds, the cosine, and whether the fact is of
+    the same conversation, or the speaker's last one there. What others said counts where the speaker
+    said nothing of it.
     """
     facts, _ = recalled(db, index, asked, Limits(facts=_MATCHES))
-    last = index.last_of(thread)
-    missing = {*ended, *([] if last is None else [last])} - {fact.id for fact in facts}
-    facts += read_facts(db, among(tables.facts.c.id, missing))
+    f, thread = tables.facts.c, turn.thread_id
+    own = (f.user == user, f.thread_id == (thread or None), f.speaker == turn.speaker)
+    is_known = f.id <= max(index.place, default=0)  # the correction itself is not
+    last = db.scalar(sa.select(sa.func.max(f.id)).where(*own, f.source == "user", is_known))
+    if last is not None and last not in [fact.id for fact in facts]:
+        facts += read_facts(db, f.id == last)
     terms = set(stems(asked.words))
-    scores = dict[int, float]()
+    scores = dict[int, tuple[bool, float]]()
     for fact in facts:
         if fact.trust >= TRUSTED and fact.valid_to is None:
             share = len(terms & set(stems(fact.text))) / max(len(terms), 1)
             is_same = bool(thread) and thread == fact.thread_id
-            scores[fact.id] = (share + is_same + (fact.id == last)) / 2 + fact.score
-    best = max(scores, key=lambda number: scores[number], default=None)
-    if not ended and (best is None or scores[best] < _CORRECTED):
-        return []
-    corrected = [fact for fact in facts if fact.id in ended or (not ended and fact.id == best)]
-    return [
-        fact.id
-        for fact in facts
-        if fact.id in scores
-        and (fact in corrected or any(_is_echo(fact, one) for one in corrected))
-    ]
-
-
-def _is_echo(fact: Fact, other: Fact) -> bool:
-    """Say whether one of two facts of a conversation repeats what another speaker told as the other."""
-    if not fact.thread_id or fact.thread_id != other.thread_id:
-        return False
-    if (fact.source, fact.speaker) == (other.source, other.speaker):
-        return False
-    one, two = set(stems(fact.text)), set(stems(other.text))
-    return len(one & two) >= _SHARED_BEST * min(len(one), len(two))
+            score = (share + is_same + (fact.id == last)) / 2 + fact.score
+            if score >= _CORRECTED:
+                scores[fact.id] = (fact.source == "user" and fact.speaker == turn.speaker, score)
+    return max(scores, key=lambda number: scores[number], default=None)
 
 
 def _ranking(index: UserIndex, asked: Asked) -> _Ranking:
@@ -360,67 +349,31 @@ def _is_named(name: str, question: str) -> bool:
     )
 
 
-def _with_closers(
-    chances: Mapping[int, float], index: UserIndex, facts: Mapping[int, Fact]
-) -> Mapping[int, float]:
-    """Return the chances, of what ended a fact at least that fact's: it says what holds instead."""
-    raised = dict(chances)
-    for place in sorted(facts, key=lambda place: facts[place].valid_to or 0.0):
-        closer = index.place.get(facts[place].closed_by or 0, -1)
-        if closer in facts:
-            raised[closer] = max(raised[closer], raised[place])
-    return raised
-
-
-def _current_first(pool: list[int], index: UserIndex, facts: Mapping[int, Fact]) -> list[int]:
-    """Return the places with each fact behind the one that closed it: what holds comes first."""
-    ranked = list(pool)
-    for place in pool:
-        closer = facts[place].closed_by
-        first = place if closer is None else index.place.get(closer)
-        if first in ranked and ranked.index(first) > ranked.index(place):
-            ranked.remove(first)
-            ranked.insert(ranked.index(place), first)
-    return ranked
-
-
-def _newer_first(
+def _ordered(
     ranked: Sequence[int], facts: Mapping[int, Fact], chances: Mapping[int, float]
 ) -> list[int]:
-    """Return the places with a fact before what it may have ended, if both answer nearly equally.
-
-    An end that is likely enough is written; here a doubtful one decides the order alone.
-    """
+    """Return the places with each fact behind what is to be believed in its stead."""
     order = list[int]()
     for place in ranked:
-        fact, chance = facts[place], chances[place]
-        older = (
+        behind = (
             i
             for i, other in enumerate(order)
-            if fact.trust >= TRUSTED
-            and chance >= _ANSWERS
-            and abs(chances[other] - chance) <= _EQUALLY
-            and (facts[other].speaker, facts[other].trust) == (fact.speaker, fact.trust)
-            and facts[other].at < fact.at
-            and facts[other].valid_to is None
-            and end_chances([(facts[other].text, fact.text)])[0] >= _MAY_END
+            if _is_before(facts[place], facts[other], chances[place], chances[other])
         )
-        order.insert(next(older, len(order)), place)
+        order.insert(next(behind, len(order)), place)
     return order
 
 
-def _trusted_first(
-    ranked: Sequence[int], facts: Mapping[int, Fact], chances: Mapping[int, float]
-) -> list[int]:
-    """Return the places with what a tool or document says behind what the user said of the same.
+def _is_before(fact: Fact, other: Fact, chance: float, others: float) -> bool:
+    """Say whether ``fact`` ended ``other``, is trusted more, or is newer and may have ended it.
 
-    Of the same is every trusted fact that is at least half as likely to answer.
+    More trust counts between facts of the same: the trusted one is at least half as likely to answer.
+    A doubtful end counts between facts of one speaker that answer nearly as well.
     """
-    order = list(ranked)
-    trusted = [place for place in ranked if facts[place].trust >= TRUSTED]
-    for place in ranked:
-        same = [order.index(t) for t in trusted if chances[t] >= chances[place] / 2]
-        if place not in trusted and max(same, default=-1) > order.index(place):
-            order.insert(max(same) + 1, place)
-            order.remove(place)
-    return order
+    if other.trust < TRUSTED <= fact.trust and chance >= others / 2:
+        return True
+    is_newer = (fact.speaker, fact.trust) == (other.speaker, other.trust) and fact.at > other.at
+    is_equal = min(chance, others) >= _ANSWERS and abs(chance - others) <= _EQUALLY
+    if is_newer and is_equal and other.valid_to is None:
+        return end_chances([(other.text, fact.text)])[0] >= _MAY_END
+    return other.closed_by == fact.id

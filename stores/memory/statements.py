@@ -8,8 +8,8 @@ import re
 from collections.abc import Container
 
 from stategate.language.dates import spans
-from stategate.language.utterance import Utterance, read_sentence, read_sentences
-from stategate.language.words import FUNCTION_WORDS, POINTERS, SMALL_TALK
+from stategate.language.utterance import read_sentences
+from stategate.language.words import FUNCTION_WORDS, SMALL_TALK
 from stategate.stores.memory.records import Statement, Turn
 
 #: Why a sentence of the user's is not kept.
@@ -45,25 +45,7 @@ def told_part(text: str, left_out: Container[str]) -> str:
     parts = list(read_sentences(text[:_LETTERS]))
     if not any(part.purpose in left_out for part in parts):
         return text
-    stated = (p.text if p.purpose in _STATING else _told_beside(p) for p in parts)
-    return " ".join(filter(None, stated))
-
-
-def _told_beside(wish: Utterance) -> str:
-    """Return what a wish to forget tells of its speaker after a comma, "" where it tells nothing.
-
-    "Forget my dentist, I moved." -> "I moved."; "I left him." points back to what is to be forgotten.
-    """
-    parts = wish.text.split(", ") if wish.purpose == "forget" else []
-    for place in range(1, len(parts)):
-        head, tail = ", ".join(parts[:place]), ", ".join(parts[place:])
-        told = tail.removeprefix("and ").removeprefix("but ")
-        words = [word.lower() for word in _WORD.findall(told)]
-        is_own = words[:1] in (["i"], ["we"]) and POINTERS.isdisjoint(words)
-        purposes = read_sentence(head).purpose, read_sentence(told).purpose
-        if is_own and purposes[0] == "forget" and purposes[1] in _STATING:
-            return told
-    return ""
+    return " ".join(part.text for part in parts if part.purpose in _STATING)
 
 
 def refusal_of(turn: Turn) -> str:

@@ -239,10 +239,9 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
     ids = [int(piece.id.removeprefix("fact:")) for piece in named]
     if not ids:
         if any(piece.kind == "forget" for piece in result.context.pieces):
-            line = (
-                f"stategate memory list{of} numbers them; stategate memory forget --all{of} forgets"
-            )
-            out.print(f"({line})", style="dim", markup=False, soft_wrap=True)
+            which = f"stategate memory list{of} numbers them"
+            line = f"({which}; stategate memory forget --all{of} forgets)"
+            out.print(line, style="dim", markup=False, soft_wrap=True)
         return
     numbers = " ".join(map(str, ids))
     if not asks or input("forget? [y/N] ").strip().lower() not in ("y", "yes"):
