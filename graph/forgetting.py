@@ -2,8 +2,8 @@
 
     report = forget_everywhere(LongTerm(url), "ana", thread="t1")
 
-A fact and copies of its turn in other stores are erased together. A thread's checkpoints hold its
-recent turns: they go where any of them went.
+A fact and copies of its turn in other stores are erased together, answers in the user's other threads
+among them. A thread's checkpoints hold its recent turns: they go where any of them went.
 """
 
 import json
@@ -29,6 +29,7 @@ from stategate.stores.trace_store import TraceStore
 
 #: Shorter texts ("Yes.") stand everywhere and prove nothing.
 _TELLING = 12
+_BLOCK = 2**24  # bytes of a file that are searched at once
 
 
 @dataclass(frozen=True)
@@ -68,15 +69,17 @@ def forget_everywhere(
     named = {thread_of(user, thread)} if thread else set()
     threads = {*(one.thread_id for one in erased if one.thread_id), *named}
     texts = list(dict.fromkeys(one.text for one in erased if len(one.text) >= _TELLING))
-    # What a thread that is remembered holds is its own: others may say the same words.
-    others = memory.threads() - threads
+    # Others may say the same words, and the user may have told them again elsewhere.
+    others = memory.threads_apart(user, texts) - threads
+    checkpoints, cleared = _clear_checkpoints(places, threads, texts, others)
     return {
         "facts": len(erased),
         "store items": memory.erase_items(texts, user if everything else None),
         "trace steps": _clear_traces(
             places.traces, erased, threads if thread else set(), texts, others
         ),
-        "checkpoints": _clear_checkpoints(places, threads, texts, others),
+        "checkpoints": checkpoints,
+        "threads": cleared,
         "bank rows": sum(_clear_bank(place, erased, texts) for place in places.banks),
         "cached vectors": embedding_cache().drop(_embedded(erased)),
     }
@@ -106,10 +109,10 @@ def _clear_traces(
 
 def _clear_checkpoints(
     places: Places, threads: set[str], texts: Sequence[str], others: set[str]
-) -> int:
-    """Delete the checkpoints of ``threads`` and of their copies; returns how many."""
+) -> tuple[int, int]:
+    """Delete the checkpoints of ``threads`` and of those with copies; return how many, of how many."""
     if places.saver is None and not _is_there(places.checkpoints):
-        return 0
+        return 0, 0
     saver = places.saver or open_saver(places.checkpoints)
     written = [repr(text)[1:-1] for text in texts]
     count = 0
@@ -125,7 +128,7 @@ def _clear_checkpoints(
         saver.compact()
         if places.saver is None:
             saver.conn.close()
-    return count
+    return count, len(gone)
 
 
 def _clear_bank(place: Path | str, erased: Sequence[Erased], texts: Sequence[str]) -> int:
@@ -159,11 +162,11 @@ def traces_left(text: str, folders: Sequence[Path]) -> list[str]:
     """Return where ``text`` is still found, byte by byte: "FILE (as text)" or "FILE (its vector)".
 
     Every file of ``folders`` is read, logs and free pages of databases included. Archives and
-    compressed files are not unpacked.
+    compressed files are not unpacked. The case of the letters A to Z does not count.
     """
     escaped = json.dumps(text)[1:-1]
-    forms = {"as text": {text.encode(), escaped.encode(), text.encode("utf-16-le")}}
-    forms["its vector"] = {key_of(text)}
+    written = {text.encode(), escaped.encode(), text.encode("utf-16-le")}
+    forms = {"as text": {form.lower() for form in written}, "its vector": {key_of(text).lower()}}
     paths = sorted({path for folder in folders for path in folder.rglob("*") if path.is_file()})
     return [
         f"{path} ({what})"
@@ -178,4 +181,9 @@ def _holds(path: Path, needles: set[bytes]) -> bool:
         if not path.stat().st_size:
             return False
         with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-            return any(content.find(needle) >= 0 for needle in needles)
+            most = max(map(len, needles))
+            return any(
+                needle in content[start : start + _BLOCK + most].lower()
+                for start in range(0, len(content), _BLOCK)
+                for needle in needles
+            )

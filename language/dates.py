@@ -2,7 +2,8 @@
 
 Own rules and no library: on marked sentences dateparser finds fewer times, takes "we" and "sat" for
 some, knows no spans ("last weekend") and is forty times slower (docs/results/memory.md). Days
-are UTC, seasons those of the northern hemisphere. A time without a year is the nearest one.
+are UTC, seasons those of the northern hemisphere. A time without a year is the nearest one, by
+the tense of its clause behind or ahead.
 """
 
 import re
@@ -16,7 +17,9 @@ from stategate.language.words import CARDINALS, MONTHS, ORDINALS, WEEKDAYS
 
 _LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _NUMBERS = {word: n for word, n in CARDINALS.items() if n <= 50} | _LISTS["numbers"]
-_SEASONS, _FEASTS, _STEPS, _DAYS = (_LISTS[k] for k in ("seasons", "feasts", "steps", "days"))
+_SEASONS, _FEASTS, _STEPS, _DAYS, _TENSES = (
+    _LISTS[k] for k in ("seasons", "feasts", "steps", "days", "tenses")
+)
 _NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_NUMBERS, key=len, reverse=True)) + r")"
 _UNIT = r"(?P<unit>day|night|week|fortnight|month|year|weekend)s?"
 _MONTH = (
@@ -31,6 +34,8 @@ _NTH = rf"(?P<day>[0-3]?\d(?:st|nd|rd|th)|{_WORDED})"
 _SEASON = r"(?P<season>" + "|".join(_SEASONS) + ")"
 _FEAST = "|".join(sorted(_FEASTS, key=len, reverse=True)).replace("'", "['’]")
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
+_AGAINST = 30  # times farther is a time that the tense is against
+_STOPS = str.maketrans(dict.fromkeys(".!?;,", "\n"))
 #: From and to before which a time lasts.
 _Times = tuple[datetime, datetime]
 _Rule = Callable[[re.Match[str], datetime], _Times | None]
@@ -125,9 +130,32 @@ def _year(year: int) -> _Times:
     return _month(year, 1)[0], _month(year + 1, 1)[0]
 
 
-def _nearest(times: Sequence[_Times], today: datetime) -> _Times:
-    """Return the one whose middle is nearest to today."""
-    return min(times, key=lambda period: abs((period[0] - today) + (period[1] - today)))
+def _tense(match: re.Match[str]) -> int:
+    """Return -1 for a time that is past by the tense of its clause, 1 for one to come, else 0.
+
+    The nearest auxiliary decides; where there is none, a regular past ("We moved in May.").
+    """
+    text = match.string.translate(_STOPS)
+    before = text[: match.start()].rpartition("\n")[2].split()
+    after = text[match.end() :].partition("\n")[0].split()
+    for word in (match[0].split()[0], *reversed(before), *after):
+        verb = word.lower().replace("’", "'").removesuffix("n't").rpartition("'")[2]  # of "I'll"
+        if verb in _TENSES:
+            return _TENSES[verb]
+    verbs = (word for word in (*before, *after) if word.islower() and word.endswith("ed"))
+    return -1 if any(len(word) > 4 and word[-3] != "e" for word in verbs) else 0
+
+
+def _nearest(times: Sequence[_Times], match: re.Match[str], today: datetime) -> _Times:
+    """Return the one whose middle is nearest to today; one against the tense counts as farther."""
+    tense = _tense(match)
+
+    def distance(time: _Times) -> timedelta:
+        is_against = time[0] > today if tense < 0 else time[1] <= today
+        factor = _AGAINST if tense and is_against else 1
+        return factor * abs((time[0] - today) + (time[1] - today))
+
+    return min(times, key=distance)
 
 
 def _yearly(match: re.Match[str], today: datetime, of: Callable[[int], _Times]) -> _Times:
@@ -141,7 +169,7 @@ def _yearly(match: re.Match[str], today: datetime, of: Callable[[int], _Times]) 
         return [period for period in every if period[1] <= today][-1]
     if which == ["next"]:
         return next(period for period in every if period[0] > today)
-    return _nearest(every, today)
+    return _nearest(every, match, today)
 
 
 def _number(words: str) -> float:
@@ -231,9 +259,9 @@ def _weekday_of_week(match: re.Match[str], today: datetime) -> _Times:
 
 
 def _on_weekday(match: re.Match[str], today: datetime) -> _Times:
-    """Read "on Friday": the nearest one."""
+    """Read "on Friday"."""
     ahead = (_weekday(match) - today.weekday()) % 7
-    return _days(today, ahead - 7 if ahead > 3 else ahead)
+    return _nearest([_days(today, ahead), _days(today, ahead - 7)], match, today)
 
 
 def _nth(match: re.Match[str], today: datetime) -> _Times:
@@ -241,7 +269,7 @@ def _nth(match: re.Match[str], today: datetime) -> _Times:
     day = _day_number(match["day"])
     months = (_month(today.year, today.month + i) for i in range(-2, 3))
     days = [_days(start, day - 1) for start, end in months if start + timedelta(day - 1) < end]
-    return _nearest(days, today)
+    return _nearest(days, match, today)
 
 
 def _season(match: re.Match[str], today: datetime) -> _Times:

@@ -22,13 +22,18 @@ def ends(pairs: Sequence[tuple[str, str]]) -> list[bool]:
     All clauses of an earlier one must have ended: "I live in Oslo, and my sister is a nurse." holds in
     part when its speaker has moved.
     """
+    return [chance >= SURE for chance in end_chances(pairs)]
+
+
+def end_chances(pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """Return the probability of each pair that the later statement ends the earlier one."""
     read = [
         [(clause, later) for clause in clauses(earlier)] if earlier != later else []
         for earlier, later in pairs
     ]
     every = [pair for own in read for pair in own]
     chances = dict(zip(every, _reader().chances(every), strict=True))
-    return [bool(own) and min(chances[pair] for pair in own) >= SURE for own in read]
+    return [min((chances[pair] for pair in own), default=0.0) for own in read]
 
 
 @cache

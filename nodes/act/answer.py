@@ -39,8 +39,7 @@ standing wishes, where there are any."""
 #: Chances below which nothing is answered: of a quotation (the chance is calibrated, so one half), and
 #: before a model is asked, which can put an answer together where no sentence says it all.
 QUOTED, ASKED = 0.5, 0.15
-#: A further sentence is quoted if it scores at least this part of what the best one does.
-_BESIDE = 0.5
+_BESIDE = 0.75  # part of the best sentence's chance that a further one needs to be quoted
 _WRITTEN = 1_000  # letters of a reply that is taken back which the reason quotes
 #: How models say that they do not know, in the words of the system message or near them.
 _UNKNOWN = re.compile(
@@ -138,6 +137,9 @@ def _forgetting(context: BuiltContext) -> Decision:
         piece.says("said") or piece.says("fact") or piece.says("question")
         for piece in context.visible("forget")
     ]
+    if not facts and any(piece.kind == "forget" for piece in context.pieces):
+        unnamed = "I cannot tell which of the remembered facts you mean: name it, or forget all."
+        return Decision(answer(unnamed), reason="nothing is forgotten yet")
     if not facts:
         return Decision(answer("Nothing of this is remembered."), reason="nothing to forget")
     what = "this" if len(facts) == 1 else f"these {len(facts)}"
@@ -206,10 +208,10 @@ class Extract(_Answering):
     def _best(self, evidence: Support) -> Sequence[Quotable]:
         """Return the sentences to quote, best first; none is a part of another (passages overlap)."""
         best: list[Quotable] = []
-        floor = _BESIDE * float(evidence.scores[evidence.best]) if self.threshold else -np.inf
+        floor = max(min(self.threshold, evidence.chance), _BESIDE * evidence.chance)
         for i in np.argsort(-evidence.scores, kind="stable"):
             one = evidence.quotable[i]
             is_new = not any(one.text in other.text or other.text in one.text for other in best)
-            if is_new and evidence.scores[i] >= floor:
+            if is_new and (evidence.chances[i] >= floor or not self.threshold):
                 best.append(one)
         return best[: self.sentences]

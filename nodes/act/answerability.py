@@ -46,6 +46,7 @@ _FACTS = frozenset(
 )
 _SHARED = 0.5  # weight of shared words beside the cosine
 _READ = 8  # sentences that the judge reads, the best by words and meaning
+_ANSWERS, _NEAR = 0.5, 0.1  # chance that answers; difference of two that are nearly as likely
 _ABOVE = 1e-3  # by which what holds stands above what it closed
 _BACKED = 0.75  # cosine and half the shared words, from which a sentence was taken from another
 
@@ -74,8 +75,8 @@ _KINDS = tuple(
 class Quotable:
     """A sentence that may be an answer, with its document's title, its source and its heading.
 
-    ``until`` is the day until which a memory held, ``closer`` the sentence that says what holds since,
-    ``passage`` the text that the sentence stands in.
+    ``until`` is the day until which a memory held, ``closer`` the sentence of the memory before it (of
+    one that has ended, what holds since), ``passage`` the text that the sentence stands in.
     """
 
     text: str
@@ -94,16 +95,22 @@ class Quotable:
 
 @dataclass(frozen=True)
 class Support:
-    """The quotable sentences with their scores for a question, and the chance that the best answers.
+    """The quotable sentences with their scores for a question, and the chances that each answers it.
 
-    ``is_spoken``: the question is about the conversation, and so are the sentences.
+    ``best`` is the likeliest. ``is_spoken``: the question is about the conversation, and so are the
+    sentences.
     """
 
     quotable: Sequence[Quotable]
     scores: Vector
-    chance: float
+    chances: Vector
     best: int
     is_spoken: bool = False
+
+    @property
+    def chance(self) -> float:
+        """The chance that the best sentence answers."""
+        return float(self.chances[self.best])
 
 
 # Questions ----------------------------------------------------------------------------------------
@@ -144,13 +151,14 @@ def holds(question: str, text: str) -> float:
 # What may be quoted -------------------------------------------------------------------------------
 
 
-def quotables(context: BuiltContext) -> list[Quotable]:
+def quotables(context: BuiltContext, is_spoken: bool = False) -> list[Quotable]:
     """Return the quotable sentences of passages, memories and earlier turns, word for word.
 
-    The prompt's introduction of a memory is not quoted, and no earlier question is an answer.
+    The prompt's introduction of a memory is not quoted, and no earlier question is an answer. Nor
+    are the agent's own answers, unless the talk itself is asked about (``is_spoken``).
     """
     quotable: list[Quotable] = []
-    ended: dict[str, Quotable] = {}
+    remembered: dict[str, Quotable] = {}
     current = ""
     for piece in context.visible("passage", "fact", "history"):
         if piece.kind == "passage":
@@ -162,24 +170,27 @@ def quotables(context: BuiltContext) -> list[Quotable]:
                 for text, head in _sentences(blocks)
             ]
             continue
+        speaker = piece.says("speaker")
+        if speaker == "You" and not is_spoken:
+            continue
         body = piece.says("said") or piece.says("answer")
         question = piece.says("question")
         if question and not is_asking(question):
             body = question  # a statement, whatever was replied to it
         for part in sentences(body):
             text = _CITED.sub("", part.strip()).strip()
-            purpose = read_sentence(text).purpose if piece.says("speaker") == "User" else ""
+            purpose = read_sentence(text).purpose if speaker == "User" else ""
             is_answer = purpose not in ("question", "forget") and not text.endswith("?")
             if len(text.split()) > 2 and is_answer and body not in _NO_ANSWERS:
                 until = piece.says("until").removeprefix("(until ").rstrip(")")
-                one = Quotable(text, "", _source_of(piece), "", until, current if until else "")
+                one = Quotable(text, "", _source_of(piece), "", until, current)
                 quotable.append(one)
-                if until:
-                    ended[text] = one
-                elif piece.kind == "fact":
-                    current = text  # recall puts what closed a fact before it
-    # What the conversation says has ended where memory knows that it has.
-    by_text = {one.text: ended.get(one.text, one) for one in reversed(quotable)}
+                if piece.kind == "fact":
+                    remembered[text] = one
+                    # Recall puts what closed a fact, or is newer, before it.
+                    current = current if until else text
+    # What the conversation says has ended, or is older, where memory knows that it has.
+    by_text = {one.text: remembered.get(one.text, one) for one in reversed(quotable)}
     return list(by_text.values())[::-1]
 
 
@@ -241,15 +252,15 @@ def support(
     if _OF_TALK.search(question):
         turns = _earlier_questions(context)
         if not _OF_ASKING.search(question):
-            turns += [one for one in quotable if not one.title]
+            turns += [one for one in quotables(context, True) if not one.title]
         if turns:
             topic = " ".join(_OF_TALK.sub(" ", question).split())
             scores = _nearness(topic, topic, turns, embedder)
-            best = int(scores.argmax())
             # Nothing but the talk is asked about in "What did I ask last time?"
-            share = _shared(topic, turns[best].text) if words(topic) else 1.0
-            if share >= _SPOKEN:
-                return Support(turns, scores, share, best, is_spoken=True)
+            shares = [_shared(topic, one.text) if words(topic) else 1.0 for one in turns]
+            spoken = Support(turns, scores, np.asarray(shares), int(scores.argmax()), True)
+            if spoken.chance >= _SPOKEN:
+                return spoken
     if not quotable:
         return None
     about = " ".join(piece.says("about") for piece in context.visible("question"))
@@ -266,20 +277,23 @@ def judge(
     chances = np.zeros(len(quotable), np.float32)
     if is_judged:
         chances[read] = sentence_chances(query, [quotable[i].whole for i in read])
-    best = int((scores + chances).argmax())
-    scores = _current_first(quotable, np.asarray(scores + chances))
-    return Support(quotable, scores, float(chances[best]), int(scores.argmax()))
+    return _current_first(Support(quotable, np.asarray(scores + chances), chances, 0))
 
 
-def _current_first(quotable: Sequence[Quotable], scores: Vector) -> Vector:
-    """Return the scores with what closed a memory just above that memory."""
-    raised = scores.copy()
-    places = {one.text: i for i, one in enumerate(quotable)}
-    for one, score in zip(quotable, scores, strict=True):
-        if one.closer in places:
-            place = places[one.closer]
-            raised[place] = max(raised[place], score + _ABOVE)
-    return raised
+def _current_first(evidence: Support) -> Support:
+    """Return the support with what closed a memory as likely, and just above that memory.
+
+    Of memories that are nearly as likely the one that recall puts first stands above, too.
+    """
+    scores, chances = evidence.scores.copy(), evidence.chances.copy()
+    places = {one.text: i for i, one in enumerate(evidence.quotable)}
+    for i, one in reversed([*enumerate(evidence.quotable)]):
+        place = places.get(one.closer, i)
+        is_near = min(chances[i], chances[place]) >= max(_ANSWERS, chances[i] - _NEAR)
+        if place != i and (one.until or is_near):
+            scores[place] = max(scores[place], scores[i] + _ABOVE)
+            chances[place] = max(chances[place], chances[i])
+    return replace(evidence, scores=scores, chances=chances, best=int(scores.argmax()))
 
 
 def _nearness(
@@ -311,7 +325,7 @@ _LOGPROBS = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprob
 
 
 async def strong_support(evidence: Support, context: BuiltContext, ask: Ask) -> Support:
-    """Return ``evidence`` with the highest probability of "Yes" among its best passages as its chance.
+    """Return ``evidence`` with the probabilities of "Yes" to its best passages as its chances.
 
     The passage stands first and the question last, so that a server's cache of the prefix serves the
     next question. Each call is one token; a server without log-probabilities says 1 or 0.
@@ -322,16 +336,15 @@ async def strong_support(evidence: Support, context: BuiltContext, ask: Ask) -> 
     best: dict[str, int] = {}
     for place in map(int, order):
         best.setdefault(evidence.quotable[place].passage or evidence.quotable[place].text, place)
-    chance, first = 0.0, evidence.best
+    chances = np.zeros(len(order), np.float32)
     for passage, place in list(best.items())[:_ASKED_OF]:
         text = f"Passage: {passage}\n\nQuestion: {question}\nDoes the passage answer it?"
         reply = await ask([SystemMessage(_JUDGE), HumanMessage(text)], **_LOGPROBS)
-        if (yes := yes_chance(reply)) > chance:
-            chance, first = yes, place
+        chances[place] = yes_chance(reply)
     scores = evidence.scores.copy()
+    first = int(chances.argmax()) if chances.any() else evidence.best
     scores[first] = scores.max() + _ABOVE
-    scores = _current_first(evidence.quotable, scores)
-    return replace(evidence, scores=scores, chance=chance, best=int(scores.argmax()))
+    return _current_first(replace(evidence, scores=scores, chances=chances))
 
 
 def yes_chance(reply: AIMessage) -> float:

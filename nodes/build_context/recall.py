@@ -19,8 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stategate.envs.protocols import ANSWER, Chunk, Fragment
 from stategate.language.dates import resolved
+from stategate.language.sentences import clauses, sentences
 from stategate.language.utterance import content_of, is_forgetting, read_utterance
-from stategate.language.words import FUNCTION_WORDS
+from stategate.language.words import FUNCTION_WORDS, SMALL_TALK
 from stategate.nodes.build_context.assemble import (
     built,
     fit,
@@ -270,10 +271,15 @@ def wish_pieces(reader: MemoryReader, store: LongTerm, room: int) -> list[Piece]
 
 
 def _matches(store: LongTerm, owner: str, resources: Resources, wish: str) -> list[Piece]:
-    """Return a piece of the kind ``forget`` for each fact that a wish to forget speaks of."""
-    words = " ".join(content_of(wish))
-    judged = asked_of(words, resources.embedder)
-    facts = store.matching(owner, judged) if words else []
+    """Return a piece of the kind ``forget`` for each fact that a wish to forget speaks of.
+
+    One that names nothing ("Forget all I said") speaks of any: an empty piece says so.
+    """
+    words = " ".join(word for word in content_of(wish) if word.lower() not in SMALL_TALK)
+    if not words:
+        unnamed = Piece("facts", "forget", "", (), 0, 0, None, (), "no fact is named")
+        return [unnamed] if store.facts(owner) else []
+    facts = store.matching(owner, asked_of(words, resources.embedder))
     return [
         line_piece(f"fact:{fact.id}", "forget", fact_line(fact), score=fact.score) for fact in facts
     ]
@@ -338,11 +344,15 @@ def is_follow_up(question: str) -> bool:
 
     One that names its subject by itself ("What is a geyser?", "Where do I live?") stands alone.
     """
-    words = _words(question)
+    # What stands after a clause that says something of its own points back to that.
+    parts = [part for sentence in sentences(question) for part in clauses(sentence)]
+    said = (sum(word.lower() not in SMALL_TALK for word in _content(part)) for part in parts)
+    first = next((i for i, count in enumerate(said, 1) if count > _SHORT), None)
+    words = _words(" ".join(parts[:first]))
     lower = {word.lower() for word in words}
     if not words or words[0].lower() in _OPENINGS or lower & _POINTERS:
         return True
-    content = _content(question)
+    content = _content(" ".join(words))
     names = [word for word in content if word[0].isupper() and word != words[0]]
     return len(content) <= _SHORT and not names and not lower & _ALONE
 

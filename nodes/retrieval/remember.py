@@ -154,6 +154,8 @@ class Memory:
         ``as_of`` asks what was known and held on that day. ``at_least`` is the probability of
         answering (``Fact.support``) below which a fact is left out: with .5 nothing is an answer, too.
         """
+        if not 0 <= at_least <= 1:
+            raise UserError(f"at_least is a probability, from 0 to 1, not {at_least}")
         limits = replace(limits or Limits(), at_least=at_least)
         return self.explain(question, as_of=as_of, limits=limits, at=at)[0]
 
@@ -166,6 +168,8 @@ class Memory:
         at: float | None = None,
     ) -> tuple[list[Fact], list[Candidate]]:
         """Do the same and return every candidate, with its scores and why it was left out."""
+        if not any(map(str.isalnum, question)):
+            return [], []
         query = judged_question(
             question, self._embedder, None if as_of is None else end_of(as_of), at
         )

@@ -118,11 +118,6 @@ class UserIndex:
         order = np.argsort(-np.where(own, scores, -1.0), kind="stable")[:count]
         return [self.known[place].id for place in order if own[place] and scores[place] > 0]
 
-    def last_of(self, thread: str) -> int | None:
-        """Return the fact that the conversation ``thread`` told last."""
-        place = self._last.get(thread)
-        return None if place is None else self.known[place].id
-
     def column(self, name: str) -> Scores:
         """Return one number a fact: see :data:`_COLUMNS`."""
         return np.array(self._columns[name])

@@ -21,7 +21,7 @@ from stategate.stores.memory.facts import Erased, end_fact, erase_facts, read_fa
 from stategate.stores.memory.index import UserIndex
 from stategate.stores.memory.recall import Asked, Limits, corrected_fact, matching_facts, recalled
 from stategate.stores.memory.records import TRUSTED, Candidate, Fact, Turn, Written
-from stategate.stores.memory.schema import MEMORY
+from stategate.stores.memory.schema import MEMORY, among
 from stategate.stores.memory.statements import refusal_of
 from stategate.stores.sql import Database, is_database
 
@@ -55,17 +55,20 @@ class LongTerm:
             index = self._index(db, user)
             near = index.near(turn, _NEAR) if turn.statements else []
             written = write_turn(db, user, turn, now, near)
-            if written.fact is None or written.closed or turn.source != "user":
+            if written.fact is None or turn.source != "user":
                 return written
             if read_utterance(turn.text).purpose != "correction":
                 return written
+            ended = read_facts(db, among(tables.facts.c.id, written.closed))
+            if any(fact.source == "user" for fact in ended):
+                return written
             words = " ".join(content_of(turn.text))
             asked = Asked(words, turn.vector, turn.embedder, at=now)
-            corrected = corrected_fact(db, index, asked, turn.thread_id)
+            corrected = corrected_fact(db, user, index, asked, turn)
             if corrected is None:
-                return replace(written, reason="nothing was found to correct")
+                return written if ended else replace(written, reason="nothing was found to correct")
             end_fact(db, user, corrected, written.fact, now)
-        return replace(written, closed=(corrected,))
+        return replace(written, closed=(*written.closed, corrected))
 
     def recall(
         self, user: str, asked: Asked, limits: Limits | None = None
@@ -118,10 +121,12 @@ class LongTerm:
         plain = self.db.rows(sa.select(s.fact_id).where(s.user == user, ~s.is_wish))
         return {fact.id for fact in self.wishes(user)} - {row.fact_id for row in plain}
 
-    def threads(self) -> set[str]:
-        """Return every thread, of any user, of which something is remembered."""
-        rows = self.db.rows(sa.select(tables.facts.c.thread_id).distinct())
-        return {row.thread_id for row in rows}
+    def threads_apart(self, user: str, texts: Sequence[str]) -> set[str]:
+        """Return the threads of other users, and those of ``user`` that told one of ``texts``."""
+        f = tables.facts.c
+        rows = self.db.rows(sa.select(f.thread_id, f.user, f.text))
+        told = set(texts)
+        return {row.thread_id for row in rows if row.user != user or row.text in told}
 
     def users(self) -> list[str]:
         """Return every user of whom facts are remembered."""

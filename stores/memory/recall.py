@@ -16,11 +16,12 @@ import numpy as np
 import sqlalchemy as sa
 
 from stategate.language.dates import Span, spans
+from stategate.language.updates import end_chances
 from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import read_facts
 from stategate.stores.memory.index import Scores, UserIndex
-from stategate.stores.memory.records import TRUSTED, Candidate, Fact, TextEmbedder, Vector
+from stategate.stores.memory.records import TRUSTED, Candidate, Fact, TextEmbedder, Turn, Vector
 from stategate.stores.tokens import count_tokens
 
 #: Facts from which on a place in the ranking is not worth a reason.
@@ -28,6 +29,8 @@ POOL = 100
 #: A text speaks of a fact that holds this share of its words and of the best share; else this cosine.
 _SHARED, _SHARED_BEST, _NEAR = 0.5, 0.75, 0.55
 _CORRECTED = 1.1  # of `corrected_fact`: its own conversation and a word, or most of the words
+_MAY_END = 0.08  # chance of an end that decides the order
+_ANSWERS, _EQUALLY = 0.5, 0.1  # chance that answers; difference of two that answer equally well
 _MATCHES = 8  # facts that one text speaks of, at most
 _ASKS_WHEN = re.compile(
     r"\b(?:when|what (?:day|date|month|year|time)|how long ago)\b", re.IGNORECASE
@@ -112,14 +115,18 @@ def recalled(
     if not len(index):
         return [], []
     ranking = _ranking(index, asked)
-    chances = _judged(ranking, index, asked)
+    chances = {**_judged(ranking, index, asked)}
     ids = [index.known[place].id for place in ranking.pool]
     facts = {index.place[fact.id]: fact for fact in read_facts(db, tables.facts.c.id.in_(ids))}
     chooser = _Chooser(asked, limits, index)
     best, candidates = [], []
+    # What ended a fact answers as likely as that fact: it says what holds instead.
+    for place in sorted(facts, key=lambda place: facts[place].valid_to or 0.0):
+        closer = index.place.get(facts[place].closed_by or 0, -1)
+        if closer in facts:
+            chances[closer] = max(chances[closer], chances[place])
     # Without what another process has forgotten meanwhile.
-    ranked = _current_first([place for place in ranking.pool if place in facts], index, facts)
-    for place in _trusted_first(ranked, facts, chances):
+    for place in _ordered([place for place in ranking.pool if place in facts], facts, chances):
         fact, chance = facts[place], chances[place]
         passage = index.best_passage(place, asked.words, asked.vector, asked.embedder)
         reason = chooser.refusal(fact, passage, chance)
@@ -147,25 +154,32 @@ def matching_facts(db: sa.Connection, index: UserIndex, asked: Asked) -> list[Fa
     return [fact for fact in facts if fact.score >= _NEAR]
 
 
-def corrected_fact(db: sa.Connection, index: UserIndex, asked: Asked, thread: str) -> int | None:
-    """Return the fact that a correction speaks of, None where none is near enough.
+def corrected_fact(
+    db: sa.Connection, user: str, index: UserIndex, asked: Asked, turn: Turn
+) -> int | None:
+    """Return the fact that ``turn``, a correction, speaks of, None where none is near enough.
 
     The score adds the share of its words that a fact holds, the cosine, and whether the fact is of
-    the same conversation, or the last one there.
+    the same conversation, or the speaker's last one there. What others said counts where the speaker
+    said nothing of it.
     """
     facts, _ = recalled(db, index, asked, Limits(facts=_MATCHES))
-    last = index.last_of(thread)
+    f, thread = tables.facts.c, turn.thread_id
+    own = (f.user == user, f.thread_id == (thread or None), f.speaker == turn.speaker)
+    is_known = f.id <= max(index.place, default=0)  # the correction itself is not
+    last = db.scalar(sa.select(sa.func.max(f.id)).where(*own, f.source == "user", is_known))
     if last is not None and last not in [fact.id for fact in facts]:
-        facts += read_facts(db, tables.facts.c.id == last)
+        facts += read_facts(db, f.id == last)
     terms = set(stems(asked.words))
-    scores = {}
+    scores = dict[int, tuple[bool, float]]()
     for fact in facts:
         if fact.trust >= TRUSTED and fact.valid_to is None:
             share = len(terms & set(stems(fact.text))) / max(len(terms), 1)
             is_same = bool(thread) and thread == fact.thread_id
-            scores[fact.id] = (share + is_same + (fact.id == last)) / 2 + fact.score
-    best = max(scores, key=lambda number: scores[number], default=None)
-    return best if best is not None and scores[best] >= _CORRECTED else None
+            score = (share + is_same + (fact.id == last)) / 2 + fact.score
+            if score >= _CORRECTED:
+                scores[fact.id] = (fact.source == "user" and fact.speaker == turn.speaker, score)
+    return max(scores, key=lambda number: scores[number], default=None)
 
 
 def _ranking(index: UserIndex, asked: Asked) -> _Ranking:
@@ -335,30 +349,31 @@ def _is_named(name: str, question: str) -> bool:
     )
 
 
-def _current_first(pool: list[int], index: UserIndex, facts: Mapping[int, Fact]) -> list[int]:
-    """Return the places with each fact behind the one that closed it: what holds comes first."""
-    ranked = list(pool)
-    for place in pool:
-        closer = facts[place].closed_by
-        first = place if closer is None else index.place.get(closer)
-        if first in ranked and ranked.index(first) > ranked.index(place):
-            ranked.remove(first)
-            ranked.insert(ranked.index(place), first)
-    return ranked
-
-
-def _trusted_first(
+def _ordered(
     ranked: Sequence[int], facts: Mapping[int, Fact], chances: Mapping[int, float]
 ) -> list[int]:
-    """Return the places with what a tool or document says behind what the user said of the same.
-
-    Of the same is every trusted fact that is at least half as likely to answer.
-    """
-    order = list(ranked)
-    trusted = [place for place in ranked if facts[place].trust >= TRUSTED]
+    """Return the places with each fact behind what is to be believed in its stead."""
+    order = list[int]()
     for place in ranked:
-        same = [order.index(t) for t in trusted if chances[t] >= chances[place] / 2]
-        if place not in trusted and max(same, default=-1) > order.index(place):
-            order.insert(max(same) + 1, place)
-            order.remove(place)
+        behind = (
+            i
+            for i, other in enumerate(order)
+            if _is_before(facts[place], facts[other], chances[place], chances[other])
+        )
+        order.insert(next(behind, len(order)), place)
     return order
+
+
+def _is_before(fact: Fact, other: Fact, chance: float, others: float) -> bool:
+    """Say whether ``fact`` ended ``other``, is trusted more, or is newer and may have ended it.
+
+    More trust counts between facts of the same: the trusted one is at least half as likely to answer.
+    A doubtful end counts between facts of one speaker that answer nearly as well.
+    """
+    if other.trust < TRUSTED <= fact.trust and chance >= others / 2:
+        return True
+    is_newer = (fact.speaker, fact.trust) == (other.speaker, other.trust) and fact.at > other.at
+    is_equal = min(chance, others) >= _ANSWERS and abs(chance - others) <= _EQUALLY
+    if is_newer and is_equal and other.valid_to is None:
+        return end_chances([(other.text, fact.text)])[0] >= _MAY_END
+    return other.closed_by == fact.id

@@ -128,6 +128,21 @@ def test_copies_of_a_thread_are_cleared_and_others_who_said_the_same_keep_theirs
     assert len(other.store.facts(other.user)) == 1
 
 
+def test_what_an_answer_repeated_in_the_users_other_thread_is_forgotten_and_own_words_stay(
+    memory, places
+):
+    memory.remember_all([{"text": SECRET, "thread": "again", "id": "e8"}])
+    traces, saver = TraceStore(places.traces), open_saver(places.checkpoints)
+    for thread in ("t2", "again"):
+        traces.write_step(f"of {thread}", 0, [Event("ACT", SECRET, 0)], thread_id=thread)
+        config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+        saver.put(config, {**empty_checkpoint(), "channel_values": {"said": SECRET}}, {}, {})
+    counts = forget_everywhere(memory.store, memory.user, thread="t1", places=places)
+    assert counts["threads"] == 2
+    assert {one.config["configurable"]["thread_id"] for one in saver.list(None)} == {"again"}
+    assert [e for e, _, _ in traces.steps_with([SECRET])] == ["of again"]
+
+
 SAID = "My dentist is Dr. Wu of Graz, whom I dread."
 
 
@@ -162,6 +177,7 @@ def test_a_log_that_another_program_reads_is_named(rare, caplog):
 
 
 def test_the_command_says_where_it_is_or_that_nothing_is_left(rare):
-    assert "long_term.sqlite" in refused("memory", "prove-forgotten", SAID)
+    for said in (SAID, SAID.upper()):
+        assert "long_term.sqlite" in refused("memory", "prove-forgotten", said)
     call("memory", "forget", "--all", "--user", "somebody-rare")
     assert "not a byte of it is left" in call("memory", "prove-forgotten", SAID)

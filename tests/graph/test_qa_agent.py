@@ -128,6 +128,16 @@ def test_it_talks_with_chat_clients_through_messages(graph):
     assert len(out["messages"]) == 4
 
 
+def test_what_explains_its_own_pronouns_is_about_nothing_earlier():
+    events = [Event("OBS", "Where do the hives of the beekeeper stand?", 0)]
+    assert followed_turn("Is she kind?", events)
+    for text in (
+        "My physiotherapist is Dr. Ko; her phone is 4.",
+        "I have a dog called Rex. It barks.",
+    ):
+        assert followed_turn(text, events) == ""
+
+
 def test_marked_follow_ups_are_understood():
     text = sample_folder().with_name("follow_ups.yaml").read_text("utf-8")
     right = []

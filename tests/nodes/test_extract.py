@@ -20,7 +20,7 @@ from stategate.nodes.act.answerability import (
 from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.protocols import Piece
 from stategate.nodes.resources import Resources
-from tests.kit import context_of, fact_piece, passage_piece, question_piece
+from tests.kit import context_of, fact_piece, passage_piece, piece_of, question_piece
 
 
 def decide(question: str, *pieces: Piece, **params):
@@ -68,6 +68,15 @@ def test_the_strong_judge_asks_the_model_whether_the_passage_answers(reply, chan
     decision = Extract(judge="strong").build(resources)(context, 0)
     assert ("Ingrid Solheim" in answered(decision.action)) == (reply == "Yes")
     assert f"chance {chance}" in decision.reason
+
+
+def test_only_what_answers_as_well_is_quoted_and_no_earlier_answer():
+    locker, shed = "My locker code is 5512.", "Dieter keeps the shed key."
+    facts = [fact_piece("2026-01-02", text) for text in (locker, shed)]
+    asked = "What is my locker code?"
+    assert answered(decide(asked, *facts).action) == locker
+    said = (("speaker", "You"), ("lead", ": "), ("said", "Your locker code is 5512."))
+    assert answered(decide(asked, piece_of("history", *said)).action) == NOTHING_FOUND
 
 
 def test_the_judges_chance_is_the_probability_of_yes_beside_no():

@@ -4,7 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from stategate import Memory
 from stategate.language.dates import resolved, spans
+from stategate.stores.errors import UserError
 from stategate.stores.memory import facts
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.statements import extract_statements
@@ -38,6 +40,24 @@ def words(facts):
 )
 def test_times_are_resolved_against_the_day_they_were_said(text, day):
     [span] = spans(f"It happened {text}, I think.", SAID)
+    assert span.label() == day
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("My boiler was serviced on 3 September.", "2022-09-03"),
+        ("We moved to Oslo in October.", "2022-10"),
+        ("The exam was in August.", "2022-08"),
+        ("The dinner with Ada is on Monday.", "2023-05-29"),
+        ("I was ill. I'll be in Rome in March.", "2024-03"),
+        ("On Saturday we were in Rome.", "2023-05-20"),
+        ("What did I do on Sunday?", "2023-05-21"),
+        ("It has been moved to Sunday.", "2023-05-28"),
+    ],
+)
+def test_the_tense_says_which_of_the_times_without_a_year_is_meant(text, day):
+    [span] = spans(text, SAID)
     assert span.label() == day
 
 
@@ -120,7 +140,9 @@ def test_odd_texts_are_kept_and_recalled(user_memory):
     for text in ("x" * 50_000, "I live in " * 5_000, quoted, "我住在奥斯陆。", "¿Dónde?"):
         assert user_memory.remember(text, speaker=" ").outcome in ("stored", "refused")
     assert user_memory.recall("I live in") != []
-    user_memory.recall("")  # nothing is asked: nothing breaks
+    assert user_memory.recall("") == user_memory.recall("?") == []  # nothing is asked
+    with pytest.raises(UserError, match="from 0 to 1"):
+        user_memory.recall("I live in", at_least=2)
     assert user_memory.recall("何処 ' %s", as_of="1970-01-01") == []
 
 
@@ -207,6 +229,41 @@ def test_a_correction_closes_the_fact_that_it_speaks_of_and_forgetting_it_opens_
     assert user_memory.recall("Who keeps bees?")[0].valid_to is None
     lost = user_memory.remember("Sorry, I meant Tuesday.", at=LAST, thread="b")
     assert (lost.closed, lost.reason) == ((), "nothing was found to correct")
+
+
+@pytest.mark.parametrize("echo", [{"source": "agent"}, {"speaker": "assistant"}])
+def test_a_correction_ends_what_the_user_said_not_only_its_echo(user_memory, echo):
+    said = {"thread": "t", "at": FIRST}
+    user_memory.remember("I have an appointment at the notary on Thursday at ten.", **said)
+    user_memory.remember("Noted: notary on Thursday at ten.", **said, **echo)
+    fixed = user_memory.remember("Sorry, I meant Friday at ten, not Thursday.", **said)
+    assert 1 in fixed.closed
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "question"),
+    [
+        ("Call me Mo.", "Don't call me Mo any more, call me Mr. Haddad.", "What is my name?"),
+        ("I'm engaged to Lars.", "Lars and I broke up.", "Who is my fiancé?"),
+    ],
+)
+def test_what_ended_a_fact_is_as_likely_to_answer(tmp_path, before, after, question):
+    memory = Memory(str(tmp_path / "memory.sqlite"), user="ana")
+    memory.remember_all([{"text": before, "at": FIRST}, {"text": after, "at": THEN}])
+    assert words(memory.recall(question, at_least=0.5)) == [after, before]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("I live in Tromsø.", "I moved to Ålesund."),
+        ("I live in Turin.", "We moved to Genoa."),
+    ],
+)
+def test_of_facts_that_answer_alike_the_newer_comes_first(tmp_path, before, after):
+    memory = Memory(str(tmp_path / "memory.sqlite"), user="ana")
+    memory.remember_all([{"text": before, "at": FIRST}, {"text": after, "at": THEN}])
+    assert words(memory.recall("Where do I live?")) == [after, before]
 
 
 def test_a_date_that_is_the_value_is_not_when_it_began_to_hold(user_memory):

@@ -180,8 +180,24 @@ def test_a_wish_to_forget_names_the_facts_and_asks_back():
     assert "(nothing remembered (0." in call("ask", "Who sang Waterloo?", *EXTRACT)
     out = call("chat", *EXTRACT, stdin="Forget my cat.\nn\nForget my dentist.\ny\n\n")
     assert "forgot 1 of 1" in out
+    out = call("ask", "Forget everything you know about me.", *EXTRACT)
+    assert "I cannot tell which" in out
+    assert "stategate memory forget --all forgets" in out
     (left,) = json.loads(call("memory", "list", "--json", "-"))
     assert left["text"] == "My cat is called Miso."
+
+
+def test_what_is_kept_and_forgotten_is_said_with_whose_it_is():
+    text = "My cello teacher is Ludmila."
+    assert "not remembered: --remember keeps it" in call("ask", text, *EXTRACT)
+    out = call("ask", text, "--remember", "--user", "kim lee", *EXTRACT)
+    assert "stategate memory forget 1 --user 'kim lee' undoes it" in out
+    out = run_command("memory", "forget", "1", "999", "--user", "kim lee").output
+    assert "forgot 1 fact" in out
+    assert "no fact 999" in out
+    refusal = refused("memory", "forget", "--all", "--user", "bo")
+    assert "nothing of user 'bo'" in refusal
+    assert "None" not in refusal
 
 
 @pytest.mark.parametrize(

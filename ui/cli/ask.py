@@ -1,5 +1,6 @@
 """``stategate ask``, ``chat`` and ``rank``: questions to the QA agent; documents weighed for one."""
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -19,7 +20,7 @@ from stategate.graph.forgetting import Places, forget_everywhere
 from stategate.graph.session import Session, StepResult
 from stategate.graph.state import pack_decision
 from stategate.language.utterance import read_utterance
-from stategate.nodes.act.answerability import NOTHING_FOUND
+from stategate.nodes.act.answerability import NOTED, NOTHING_FOUND
 from stategate.nodes.build_context.rico import documents_of, weigh
 from stategate.nodes.models.documents import DocumentMemory
 from stategate.nodes.models.embedders import MiniLM
@@ -85,6 +86,8 @@ def ask(settings: AskSettings) -> None:
     passages = load_parts(session)
     with output.stoppable(_GO_ON.format(name)) if is_kept else nullcontext():
         result = speak(session, question, out)
+        if not _writes(session) and _answer_of(result) == NOTED:
+            out.print("(not remembered: --remember keeps it)", style="dim")
         forget_named(session, result, out, sys.stdin.isatty())
     titles = {passage.id: passage.title or passage.document for passage in passages}
     pieces = [(piece, titles.get(piece.id, "")) for piece in result.context.pieces]
@@ -197,17 +200,27 @@ def speak(session: Session, question: str, out: Console) -> StepResult:
 
 def _written(session: Session) -> Iterator[str]:
     """Yield what the last turn wrote into long-term memory, a line a fact."""
-    if not any(isinstance(writer, LongTermMemory) for writer in session.agent.config.memory):
+    if not _writes(session):
         return
     store, user = _memory_of(session)
     every = store.facts(user)
     for fact in store.facts(user, session.values["episode_id"]):
-        yield f"remembered as fact {fact.id}; stategate memory forget {fact.id} undoes it"
+        undo = f"stategate memory forget {fact.id}{_of(user)}"
+        yield f"remembered as fact {fact.id}; {undo} undoes it"
         closed = [old for old in every if old.closed_by == fact.id]
         for old in closed:
             yield f"it ends fact {old.id}: {one_line(old.text)}"
         if not closed and read_utterance(fact.text).purpose == "correction":
             yield "nothing was found to correct"
+
+
+def _writes(session: Session) -> bool:
+    return any(isinstance(writer, LongTermMemory) for writer in session.agent.config.memory)
+
+
+def _of(user: str) -> str:
+    """Return the option of ``stategate memory`` that names a user, "" where it needs none."""
+    return "" if user == this_user() else f" --user {shlex.quote(user)}"
 
 
 def _memory_of(session: Session) -> tuple[LongTerm, str]:
@@ -222,12 +235,15 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
 
     ``asks``: somebody is there to be asked.
     """
-    named = result.context.visible("forget")
+    named, of = result.context.visible("forget"), _of(session.user or this_user())
     ids = [int(piece.id.removeprefix("fact:")) for piece in named]
     if not ids:
+        if any(piece.kind == "forget" for piece in result.context.pieces):
+            which = f"stategate memory list{of} numbers them"
+            line = f"({which}; stategate memory forget --all{of} forgets)"
+            out.print(line, style="dim", markup=False, soft_wrap=True)
         return
-    numbers, user = " ".join(map(str, ids)), session.user or ""
-    of = "" if user == this_user() else f" --user {user}"
+    numbers = " ".join(map(str, ids))
     if not asks or input("forget? [y/N] ").strip().lower() not in ("y", "yes"):
         out.print(f"(stategate memory forget {numbers}{of} forgets)", style="dim", markup=False)
         return

@@ -165,6 +165,8 @@ def forget(settings: ForgetSettings) -> None:
     if sum(map(bool, (ids, settings.everything, thread, source))) != 1:
         raise UserError("name the facts to forget by number, or one of --thread, --source, --all")
     place = settings.place()
+    known = {fact.id for fact in place.open().facts(place.owner)} if ids else set()
+    missing = [str(number) for number in ids if number not in known]
     counts = forget_everywhere(
         place.open(),
         place.owner,
@@ -180,6 +182,8 @@ def forget(settings: ForgetSettings) -> None:
     gone = counts["facts"]
     other = ", ".join(f"{n} {what}" for what, n in counts.items() if n and what != "facts")
     say(f"forgot {gone} fact{'' if gone == 1 else 's'}{f' ({other})' if other else ''}")
+    if missing:
+        say(f"no fact {_listed(missing)}", "yellow", stderr=True)
 
 
 @command(app, "stategate memory prove-forgotten 'my dentist is Dr. Wu'")
@@ -206,9 +210,11 @@ def _nothing_matched(settings: ForgetSettings, place: MemoryPlace) -> str:
     elif settings.source:
         missing = f"nothing is remembered from '{settings.source}'"
         there = sorted({fact.source for fact in facts})
-    else:
+    elif settings.thread:
         missing = f"nothing is remembered of thread '{settings.thread}'"
         there = sorted({fact.thread_id or "no thread" for fact in facts})
+    else:
+        missing, there = "nothing is forgotten", []
     named = _listed(there) or f"nothing of user '{place.owner}' ({_users(place.open())})"
     return f"{missing}: there is {named}"
 
