@@ -141,7 +141,7 @@ def _tense(match: re.Match[str]) -> int:
     for word in (match[0].split()[0], *reversed(before), *after):
         verb = word.lower().replace("’", "'").removesuffix("n't").rpartition("'")[2]  # of "I'll"
         if verb in _TENSES:
-            return _TENSES[verb]
+            return int(_TENSES[verb])
     verbs = (word for word in (*before, *after) if word.islower() and word.endswith("ed"))
     return -1 if any(len(word) > 4 and word[-3] != "e" for word in verbs) else 0
 
