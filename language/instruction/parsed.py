@@ -176,7 +176,8 @@ def _limit(words: tuple[Token, ...], tags: Floats) -> tuple[Limit | None, frozen
     amounts = {name: _amount(words, i) for name, i in ends.items()}
     low_end, high_end = amounts.get("low"), amounts.get("high")
     if low_end is not None and high_end is not None and low_end > high_end:
-        low_end = None
+        is_range = any(words[i].word == "between" for i in inside)
+        low_end, high_end = (high_end, low_end) if is_range else (None, high_end)
     start, end = words[min(inside)].start, words[max(inside)].end
     sure = min(float(tags[i, _LIMITS[:2]].max()) for i in ends.values())
     return Limit(low_end, high_end, start, end, sure), frozenset(inside)
@@ -196,8 +197,9 @@ def _is_measured(words: Sequence[Token], place: int) -> bool:
 def _amount(words: Sequence[Token], place: int) -> float:
     """Return the amount at ``place``; of a price "8k" is 8,000 also where no currency says so."""
     token, after = words[place], words[place + 1 : place + 2]
-    amount = token.size if token.unit == "money" else token.value or 0.0
-    return amount * 1000 if after and after[0].word == "k" and after[0].is_glued else amount
+    return (
+        token.money * 1000 if after and after[0].word == "k" and after[0].is_glued else token.money
+    )
 
 
 @lru_cache(maxsize=4096)
