@@ -21,6 +21,7 @@ ROLES = ("thing", "property", "value", "talk")
 _SURE = 0.5  # probability from which a word belongs to a limit
 _RESIDUE = 0.01  # what another reader's tag leaves for each other one
 _MEASURES = ("m", "l", "byte")  # dimensions of no price; pounds are money, too
+_HELD = 0.8  # probability from which a stated limit is held against any actor
 _AMOUNT = 0.4  # probability from which a number is an end of the limit
 _TAG = {name: i for i, name in enumerate(TAGS)}
 _LIMITS = [_TAG[name] for name in ("high", "low", "limit")]
@@ -97,6 +98,13 @@ class ParsedInstruction:
             return False
         low, high = self.limit.low, self.limit.high
         return (high is not None and amount > high) or (low is not None and amount < low)
+
+    def forbids(self, amount: float | None) -> bool:
+        """Say whether ``amount`` is above what is surely stated as the most."""
+        limit = self.limit
+        if amount is None or limit is None or limit.high is None:
+            return False
+        return limit.probability >= _HELD and amount > limit.high
 
     @cached_property
     def excluded(self) -> Floats:

@@ -149,6 +149,13 @@ def test_talk_matters_less_than_what_is_asked():
     assert care["9"] == 0.0  # the limit is no word to look for
 
 
+def test_what_is_excluded_is_not_searched_for():
+    goal = AlignedInstruction.of("conditioner without silicone, for thin hair")
+    query = goal.written("thing", "property", "value")
+    assert {"conditioner", "hair"} <= {*query.split()}
+    assert "silicone" not in query
+
+
 @pytest.mark.parametrize(
     "text", ["I need wool socks under 9 dollars", "a red mug under 20 dollars"]
 )

@@ -51,6 +51,11 @@ def test_the_shipped_policy_wins(checkpoint, world, task):
     assert sum(one["reward"] == 1 for one in out) >= 4
 
 
+def test_what_costs_more_than_the_stated_limit_is_not_opened(act):
+    chances = act(context(RESULTS, ON_RESULTS), 1).probabilities
+    assert [chances[link] > 0 for link in LINKS] == [True, True, False]
+
+
 @pytest.mark.parametrize(
     ("world", "actor", "context", "expected"),
     [
