@@ -9,7 +9,6 @@ import re
 import tomllib
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 
 from stategate.language.words import CARDINALS, stem
@@ -164,16 +163,11 @@ def price_range(tag: str) -> tuple[float, ...]:
 
     "2 for $5", "$12 (was $20)" and "-5" are neither.
     """
-    amounts = [token for token in tokens(tag) if token.value is not None]
-    gaps = [tag[one.end : other.start] for one, other in pairwise(amounts)]
-    is_range = all(
-        {token.word for token in tokens(gap)} <= {"to", *_CURRENCIES}
-        and all(c.isalnum() or c in " -–—$€£" for c in gap)
-        for gap in gaps
-    )
-    is_price = is_range and all(token.unit in ("", "money") for token in amounts)
-    is_negative = bool(amounts) and tag[: amounts[0].start].rstrip("$€£ ").endswith("-")
-    return prices_in(tag) if is_price and not is_negative else ()
+    words = [token for token in tokens(tag) if token.word not in _CURRENCIES]
+    shape = ["#" if token.value is not None else token.word for token in words]
+    is_price = shape.count("#") == 1 or shape in (["#", "#"], ["#", "to", "#"])
+    is_odd = any(token.unit not in ("", "money") for token in words) or tag.strip("$€£ ")[:1] == "-"
+    return prices_in(tag) if is_price and not is_odd else ()
 
 
 def same(one: Token, other: Token) -> float:

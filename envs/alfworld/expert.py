@@ -71,12 +71,11 @@ def possible_goals(
         hints = {name: is_hinted(reading, "thing", name) for name in things}
         named = tuple((n, p if hints.get(n, True) else p * _UNSEEN) for n, p in named)
     targets = rank_names(reading, "place", places, is_closed=bool(places))
-    lamps = ()
-    if reading.may_be("light"):
-        lamps = rank_names(reading, "place", usable or things, is_closed=bool(usable))
+    lamps = rank_names(reading, "place", usable or things, is_closed=bool(usable))
     goals = [
         (_goal(kind, thing, place), chance * p * q)
         for kind, chance in reading.kind
+        if kind != "light" or reading.may_be("light")
         for thing, p in named
         for place, q in (lamps if kind == "light" else targets)
         if place != thing

@@ -30,7 +30,7 @@ _KEPT = 5  # candidates of a slot that are kept
 _LEAST = 0.01  # probability of the least likely candidate
 _LIKELY = 8  # known names that are candidates, whatever the text's words
 _TAGGED = 0.25  # probability of a slot from which the text's words are a candidate
-_ALIKE = 0.3  # share of letters from which a word may be a name
+_HINT = 0.1  # likeness to a word, by the word's probability of a slot, from which it is a hint
 _MEANT = 0.5  # cosine from which words may mean the same
 _FLOOR = 1e-4
 _EXACT = 5.0  # log odds
@@ -130,11 +130,12 @@ def _stretches(text: str, slot: str) -> Mapping[str, float]:
 
 def name_features(reading: GoalReading, slot: str, name: str) -> tuple[float, ...]:
     """Return the features of a candidate name: classifier score, letter matches, tags."""
-    trained = reading.chances[slot]
+    trained, stretches = reading.chances[slot], _stretches(reading.text, slot)
+    is_new = name not in trained and name not in stretches  # all that is known of it is its word
     same = most_same = alike = most_alike = 0.0
-    for stretch, chance in _stretches(reading.text, slot).items():
+    for stretch, chance in stretches.items():
         likeness = letters_alike(stretch, name)
-        if name not in trained and chance >= _TAGGED:  # all that is known of it is its word
+        if is_new and chance >= _TAGGED:
             likeness = max(likeness, _meant_alike(stretch, name))
         if likeness == 1.0 or _is_form_of(stretch, name):
             same, most_same, likeness = 1.0, max(most_same, chance), 1.0
@@ -180,10 +181,8 @@ def rank_names(
 
 def is_hinted(reading: GoalReading, slot: str, name: str) -> bool:
     """Say whether training, or the letters or meaning of a tagged word, link the text to a name."""
-    words = (word for word, chance in _stretches(reading.text, slot).items() if chance >= _TAGGED)
-    return reading.chances[slot].get(name, 0.0) >= _LEAST or any(
-        letters_alike(word, name) >= _ALIKE or _meant_alike(word, name) for word in words
-    )
+    chance, alike = reading.chances[slot].get(name, 0.0), name_features(reading, slot, name)[-1]
+    return chance >= _LEAST or alike >= _HINT
 
 
 def own_names(reading: GoalReading, slot: str) -> set[str]:
@@ -200,11 +199,14 @@ def _is_form_of(word: str, name: str) -> bool:
     return word in (name, f"{name}s", f"{name}es")
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
+def _vector(word: str) -> Floats:
+    return np.asarray(sentence_model().encode([word])[0])
+
+
 def _meant_alike(one: str, other: str) -> float:
-    """Return how far (0 to .99) two words mean the same, by their vectors; 0 where hardly."""
-    first, second = sentence_model().encode([one, other])
-    cosine = float(first @ second)
+    """Return how far (0 to .99) two words mean the same: the cosine of their vectors, 0 if low."""
+    cosine = float(_vector(one) @ _vector(other))
     return min(0.99, cosine) if cosine >= _MEANT else 0.0
 
 

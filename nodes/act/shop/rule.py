@@ -55,7 +55,6 @@ _GRACE = 3  # steps past the patience, enough to leave a wrong item and open the
 _PLACE_COST = 0.15  # of standing one place further down the list
 _ASKED = 0.5  # probability from which a value is asked; when it settles, a likely one will do
 _LIKELY = 0.01
-_VISITS = 2  # after which a product is not opened again: it could not be bought
 _MET = 0.5  # probability of being what is asked, below which a product is left
 _safe = WebShopActions().safe
 
@@ -105,10 +104,8 @@ class Rule(ActorParams):
     def _own(self, page: ShopPage, step: int) -> Choice | None:
         """Return (action, reason) for a readable page; None where no rule applies."""
         if page.kind == "search":
-            queries = _queries(page, self.search)[: page.trail.given_up + 1]
-            return (
-                (f"search[{queries[-1]}]", "what is wanted without its price") if queries else None
-            )
+            wanted = searches(page, self.search)[: page.trail.given_up + 1]
+            return (wanted[-1], "what is wanted without its price") if wanted else None
         if page.kind == "results":
             return self._results(page, step)
         if page.kind == "item":
@@ -116,14 +113,9 @@ class Rule(ActorParams):
         return self._detail(page) if page.kind == "detail" else None
 
     def _results(self, page: ShopPage, step: int) -> Choice | None:
-        forbids = page.goal.parsed.forbids
         tried = set(page.trail.opened) | {p.action for p in page.products if p.is_seen}
         fits = [p for p in page.products if not page.goal.parsed.excludes(p.price)]
-        if (
-            page.number > self.pages and not self.follow
-        ):  # only what is within the limit was missing
-            fits = [p for p in fits if page.goal.share(p.title, "thing") > _MET]
-        ranked = [p for p in _ranked(page, fits) if page.trail.opened.count(p.action) < _VISITS]
+        ranked = _ranked(page, fits)
         fresh = [product for product in ranked if product.action not in tried]
         opened = [product for product in ranked if product.action in page.trail.opened]
         texts = {p.action: f"{p.title}; {page.trail.notes.get(p.action, '')}" for p in opened}
@@ -140,14 +132,12 @@ class Rule(ActorParams):
             return fresh[0].action, "best match of the titles"
         if not page.products and PREV in page.actions:
             return PREV, "no more products"
-        may_turn = bool(page.products) and NEXT in page.actions and not page.trail.is_ended
-        if page.number < self.pages and may_turn:
+        if page.number < self.pages and NEXT in page.actions and not page.trail.is_ended:
             return NEXT, "nothing left on this page"
-        if candidates := again or ranked or [p for p in page.products if not forbids(p.price)]:
+        allowed = [p for p in page.products if not page.goal.parsed.forbids(p.price)]
+        if candidates := again or ranked or allowed:
             return candidates[0].action, "the best of those tried"
-        if page.number < _ADVISED_PAGES and may_turn:
-            return NEXT, "nothing here is within the price limit"
-        is_last = not page.products or page.trail.searches >= len(_queries(page, self.search))
+        is_last = not page.products or page.trail.searches >= len(searches(page, self.search))
         return None if is_last else (BACK, "nothing found is within the price limit")
 
     def _item(self, page: ShopPage, step: int) -> Choice | None:
@@ -158,9 +148,8 @@ class Rule(ActorParams):
         accepted = settles or blind or bool(page.trail.since)
         values = picks(page, _LIKELY if settles else _ASKED)
         stays = settles or bool(page.trail.since) or PREV not in page.actions
-        parsed = page.goal.parsed
-        is_dear = parsed.excludes(page.price) and (not stays or parsed.forbids(page.price))
-        if is_dear and PREV in page.actions:
+        is_out = page.goal.parsed.forbids if stays else page.goal.parsed.excludes
+        if is_out(page.price) and PREV in page.actions:
             return PREV, "beyond the price limit"
         if not stays and page.goal.meets() < _MET:
             return PREV, "not all that is wanted is offered"
@@ -203,7 +192,8 @@ class Rule(ActorParams):
     def _bent(self, page: ShopPage, step: int, move: str) -> Choice | None:
         may_search = page.trail.searches < _ADVISED_SEARCHES
         if page.kind == "search" and move in FORMS:
-            return search_for(page, move) if may_search else None
+            wanted = searches(page, move) if may_search else []
+            return (wanted[0], "") if wanted else None
         if page.kind == "item":
             return self._bent_on_item(page, step, move)
         is_allowed = {
@@ -244,16 +234,10 @@ def _confirmed(page: ShopPage, before: str) -> float:
     return sum(shares) / len(shares)
 
 
-def search_for(page: ShopPage, form: str) -> Choice | None:
-    """Return the search for all that is wanted, or the part that ``form`` names; None if empty."""
-    query = page.goal.written(*FORMS[form])
-    return (f"search[{query}]", "what is wanted without its price") if query else None
-
-
-def _queries(page: ShopPage, form: str) -> list[str]:
+def searches(page: ShopPage, form: str) -> list[str]:
     """Return the searches for what is wanted: as ``form`` says, then more broadly."""
-    written = (page.goal.written(*FORMS[name]) for name in (form, *FORMS))
-    return [*dict.fromkeys(filter(None, written))]
+    written = dict.fromkeys(page.goal.written(*FORMS[name]) for name in (form, *FORMS))
+    return [f"search[{words}]" for words in written if words]
 
 
 def _ranked(page: ShopPage, products: Iterable[Product]) -> list[Product]:
