@@ -121,12 +121,10 @@ def tokens(text: str) -> tuple[Token, ...]:
         word, (start, end) = match[0], match.span()
         if match["cents"]:
             whole = match["whole"] or match["signed"]
-            value = round((_value(whole) or 1) + _value(match["cents"]) / 100, 2)
+            value = round((_spelled(whole) or 1) + _spelled(match["cents"]) / 100, 2)
             raw.append(replace(_number(value, whole, start, end), is_joined=True))
         elif match["size"]:
-            count = _SEVERAL.get(match["count"], 0) or int(
-                match["count"] or len(match["xs"] or "x")
-            )
+            count = _SEVERAL.get(match["count"]) or int(match["count"] or len(match["xs"] or "x"))
             name = f"{count}x{'large' if match['letter'].startswith('l') else 'small'}"
             raw.append(Token(name, name, start, end))
         elif match["spelled"]:
@@ -208,12 +206,10 @@ def _number(value: float, word: str, start: int, end: int) -> Token:
     return Token(f"{value:g}", word, start, end, value)
 
 
-def _value(words: str) -> float:
-    return number_value(words) if words[0] in _DIGITS else _spelled(words)
-
-
 def _spelled(words: str) -> float:
     """Return the number that "one hundred and twenty", "four-fifty" or "eight and a half" spells."""
+    if words[0] in _DIGITS:
+        return number_value(words)
     whole = re.sub(f"{_AND_A_HALF}$", "", words)
     total, part, of = 0.5 * (whole != words), 0.5 * words.startswith("half "), 1
     for word in re.findall("[a-z]+", whole):

@@ -6,7 +6,8 @@ prompt. Its policy:
 1. *Search* for the instruction's words that matter, without the price.
 2. *Results*: open the best product by its title's share of the words (rare words count more, a lower
    place costs some) that is neither too dear nor opened before; else turn the page, up to ``pages``;
-   else, or from step ``patience`` on, open again the one whose read or noted features fit best.
+   else, or from step ``patience`` on, open again the one whose read or noted features fit best. Where
+   all are above a surely stated limit, search for less of what is wanted, then say so.
 3. *Item*, first visit: go back from what is too dear or most likely not asked for; read the features
    unless the title says all that is wanted.
 4. *Features*: with the share ``threshold`` of the wanted properties go back to the item, else to the
