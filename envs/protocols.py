@@ -356,7 +356,8 @@ class View:
             return rows  # the page itself was read
         if event.kind == "OBS" and event.t == 0 and event.instruction:
             rows.append(StateInput("GOAL", event.instruction))
-            rows += [StateInput("CLAUSE", c.text) for c in self.clauses(event.instruction)]
+            texts = (clause.text for clause in self.clauses(event.instruction))
+            rows += [StateInput("CLAUSE", text) for text in texts if text]
         if event.kind in ("OBS", "ACT"):
             text = " ".join(event.text.split()[:_SUMMARY_WORDS])
             return [*rows, StateInput(event.kind, text, self._shared(event))]

@@ -94,11 +94,13 @@ def chosen_tasks(world: World, goals: str) -> dict[int, Mapping[str, Any]]:
     listed = list(world.tasks())
     if goals == "all":
         return dict(enumerate(listed))
-    numbers = parse_numbers(goals, "tasks")
-    for number in numbers:
-        if not 0 <= number < len(listed):
-            raise UserError(f"no task {number}: this world has tasks 0-{len(listed) - 1}")
-    return {number: listed[number] for number in numbers}
+    return {number: _numbered(listed, number) for number in parse_numbers(goals, "tasks")}
+
+
+def _numbered(listed: Sequence[Mapping[str, Any]], number: int) -> Mapping[str, Any]:
+    if not 0 <= number < len(listed):
+        raise UserError(f"no task {number}: this world has tasks 0-{len(listed) - 1}")
+    return listed[number]
 
 
 def spoken_tasks(world: World, path: Path) -> dict[int, Mapping[str, Any]]:
@@ -109,11 +111,14 @@ def spoken_tasks(world: World, path: Path) -> dict[int, Mapping[str, Any]]:
     listed = list(world.tasks())
     tasks: dict[int, Mapping[str, Any]] = {}
     hint = 'each line is {"goal": 3, "say": "…"} or {"task": {…}, "say": "…"}'
-    problems = (OSError, ValueError, KeyError, IndexError, TypeError)
-    with user_error_context(f"cannot read the sentences in '{path}'", hint, problems):
-        for number, line in enumerate(path.read_text("utf-8").splitlines()):
+    problems = (OSError, ValueError, KeyError, TypeError, UserError)
+    what = f"cannot read the sentences in '{path}'"
+    with user_error_context(what, hint):
+        lines = path.read_text("utf-8").splitlines()
+    for number, line in enumerate(lines):
+        with user_error_context(f"{what}, line {number + 1}", hint, problems):
             row = parse_json(line)
-            task = row["task"] if "task" in row else listed[row["goal"]]
+            task = row["task"] if "task" in row else _numbered(listed, row["goal"])
             tasks[number] = {**task, "say": row["say"]}
     return tasks
 

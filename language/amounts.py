@@ -13,41 +13,67 @@ from pathlib import Path
 
 from stategate.language.words import CARDINALS, stem
 
-_BELOW = {"zero": 0, **CARDINALS, "dozen": 12, "fiver": 5, "tenner": 10}  # a hundred
-_THOUSAND = "(?:thousand|grand)"
-_UNITS, _TENS = ("|".join(list(CARDINALS)[i:j]) for i, j in ((0, 9), (19, 27)))
-_SPELLED = rf"(?:(?:{_TENS})[ -]+(?:{_UNITS})|{'|'.join(_BELOW)})"
-_HUNDREDS = (
-    rf"(?:(?:(?:{_UNITS}|a)[ -]+)?hundred(?:[ -]+(?:and[ -]+)?{_SPELLED})?|{_SPELLED}"
-    r"(?:[ -]+hundred)?)"
-)
-#: "four-fifty" and "two-twenty-five" are 450 and 225, so is "four fifty" before no thing that may be
-#: counted; "two twenty-ounce mugs" are two mugs.
-_COUNTS_NOTHING = r"(?: ?(?:[.,;:!?)]|$)| (?:and|or|to|as|max|tops)\b)"
-_SHORT = (
-    rf"(?:{_UNITS})(?:-| (?=(?:{_TENS})(?:[ -](?:{_UNITS}))?{_COUNTS_NOTHING}))"
-    rf"(?:{_TENS})(?:[ -](?:{_UNITS}))?"
-)
-_DIGITS_RUN = r"[0-9]+(?:[.,][0-9]+)*"
-#: Letter sizes come first, in one spelling: "xx-large", "xxl", "2xl" and "2x-large" are one token.
-_TOKEN = re.compile(
-    r"(?P<size>\b(?:(?P<xs>x{1,6})|(?P<count>\d{1,2})[ -]?x|extra(?![ls]\b))[ -]?"
-    r"(?P<letter>large|small|l|s)\b)"
-    rf"|(?P<spelled>(?<![^\W\d_])(?:half an? (?:hundred|{_THOUSAND})"
-    rf"|(?:{_SPELLED}|a)[ -]+{_THOUSAND}(?:[ -]+(?:and[ -]+)?{_HUNDREDS})?|{_SHORT}"
-    rf"|{_HUNDREDS})(?: and a half)?(?![^\W\d_]))"
-    rf"|{_DIGITS_RUN}|[^\W\d_]+|[$€£<>\"']"
-)
-_PRICE = re.compile(_DIGITS_RUN)
-_MARKS = {"’": "'", "“": '"', "”": '"', "″": '"', "×": "x"}
-_DIGITS = frozenset("0123456789")
-_CLOSE = 0.015  # relative difference of amounts that are the same in other units
 _LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-_SMALL = frozenset(_LISTS["small"])
+_SMALL, _CURRENCIES = frozenset(_LISTS["small"]), frozenset(_LISTS["currencies"])
+_SIGNS = frozenset("$€£")
 #: The dimension of each unit, and how many of the dimension's base unit it is.
 _UNIT_SIZES: dict[str, tuple[str, float]] = {
     unit: (kind, float(size)) for unit, (kind, size) in _LISTS["units"].items()
 }
+_BELOW = {"zero": 0, **CARDINALS, "dozen": 12, "fiver": 5, "tenner": 10}  # a hundred
+_TIMES = {"dozen": 12, "hundred": 100, "thousand": 1000, "grand": 1000}
+_SEVERAL = {"couple": 2, "twin": 2, "double": 2, "triple": 3}
+_THOUSAND = "(?:thousand|grand)"
+_UNITS, _TEENS, _TENS = ("|".join(list(CARDINALS)[i:j]) for i, j in ((0, 9), (9, 19), (19, 27)))
+_FROM_20 = rf"(?:{_TENS})(?:[ -](?:{_UNITS}))?"
+_SPELLED = rf"(?:(?:{_TENS})[ -]+(?:{_UNITS})|{'|'.join(_BELOW)})"
+_A = "a(?: couple(?: of)?)?"
+_HUNDREDS = (
+    rf"(?:(?:(?:{_UNITS}|{_A})[ -]+)?hundred(?:[ -]+(?:and[ -]+)?{_SPELLED})?|{_SPELLED}"
+    r"(?:[ -]+(?:hundred|dozen))?)"
+)
+#: "four-fifty" and "two-twenty-five" are 450 and 225, so is "four fifty" before no thing that may be
+#: counted; "two twenty-ounce mugs" are two mugs. "nineteen fifty" and "twenty ninety-nine" are prices.
+_COUNTS_NOTHING = r"(?: ?(?:[.,;:!?)]|$)| (?:and|or|to|as|max|tops)\b)"
+_CURRENCY = rf"(?: ?(?:{'|'.join(map(re.escape, _CURRENCIES))})(?![^\W\d_]))"
+_SHORT = (
+    rf"(?:{_UNITS})(?:-| (?={_FROM_20}{_COUNTS_NOTHING})){_FROM_20}"
+    rf"|(?:(?:{_TEENS}|(?:{_TENS})[ -](?:{_UNITS})) {_FROM_20}|(?:{_TENS}) (?:{_TENS})[ -](?:{_UNITS}))"
+    rf"(?={_COUNTS_NOTHING}|{_CURRENCY})"
+)
+#: An amount with its cents: "$19 and 99 cents", "a buck fifty"; "20 dollars 50 pens" are fifty pens.
+_CENT = "|".join(unit for unit, (kind, _) in _UNIT_SIZES.items() if kind == "money")
+_TWO_DIGITS = rf"(?:[0-9]{{2}}|{_TEENS}|{_FROM_20})"
+_CENTS = rf"(?:{_TWO_DIGITS}|[0-9]|{_UNITS}) ?(?:{_CENT})(?![^\W\d_])"
+_NO_THING = rf"(?:{_COUNTS_NOTHING}| (?:{'|'.join(_SMALL - _UNIT_SIZES.keys())})\b)"
+_WITH_CENTS = (
+    rf"(?:(?<![^\W_])(?P<whole>{_HUNDREDS}|a|[0-9]+) (?:{'|'.join(_CURRENCIES - _SIGNS)})"
+    rf"|(?<=[$€£])(?P<signed>[0-9]+))(?: and(?= {_CENTS}))?"
+    rf" (?P<cents>{_CENTS}|{_TWO_DIGITS}(?={_NO_THING}))"
+)
+_HALF_A = rf"half an?(?: (?:hundred|dozen|{_THOUSAND})|(?=[ -](?:{'|'.join(_UNIT_SIZES)})\b))"
+_AND_A_HALF = "[ -]and[ -]a[ -]half"
+#: Thousands are also set apart by an apostrophe; by a space only where it is surely money.
+_APART = "[0-9]{{1,3}}(?:[{}][0-9]{{3}})+(?![0-9])(?:[.,][0-9]+)?"
+_SPACED = _APART.format(" \u00a0\u2009\u202f")
+_DIGITS_RUN = (
+    rf"{_APART.format(chr(39))}|(?<=[$€£]){_SPACED}(?={_COUNTS_NOTHING})|{_SPACED}(?={_CURRENCY})"
+    r"|(?<=[$€£])\.[0-9]+|[0-9]+(?:[.,][0-9]+)*"
+)
+#: Letter sizes come first, in one spelling: "xx-large", "xxl", "2xl" and "2x-large" are one token.
+_TOKEN = re.compile(
+    rf"{_WITH_CENTS}|"
+    r"(?P<size>\b(?:(?P<xs>x{1,6})|(?P<count>\d{1,2}|double|triple)[ -]?x|extra(?![ls]\b))[ -]?"
+    r"(?P<letter>large|small|l|s)\b)"
+    rf"|(?P<spelled>(?<![^\W\d_])(?:{_HALF_A}|(?:twin|double|triple)(?=[ -]packs?\b)"
+    rf"|(?:{_SPELLED}|{_A})[ -]+{_THOUSAND}(?:[ -]+(?:and[ -]+)?{_HUNDREDS})?|{_SHORT}"
+    rf"|{_HUNDREDS})(?:{_AND_A_HALF})?(?![^\W\d_]))"
+    rf"|(?P<digits>{_DIGITS_RUN})(?:[ -](?P<times>{'|'.join(_TIMES)})(?![^\W\d_])"
+    rf"|(?P<half>{_AND_A_HALF}))?|[^\W\d_]+|[$€£¢<>\"']"
+)
+_MARKS = {"’": "'", "“": '"', "”": '"', "″": '"', "×": "x"}
+_DIGITS = frozenset("0123456789")
+_CLOSE = 0.015  # relative difference of amounts that are the same in other units
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +82,7 @@ class Token:
 
     ``key`` is what compares: a stem, or a number's digits. ``value`` is the number, ``unit`` its
     dimension ("" where none is named), ``size`` how much it is in that dimension's base unit.
+    ``is_joined`` where it is an amount with its cents.
     """
 
     key: str
@@ -66,6 +93,12 @@ class Token:
     unit: str = ""
     size: float = 0.0
     is_glued: bool = False
+    is_joined: bool = False
+
+    @property
+    def money(self) -> float:
+        """How much it is as a price, in dollars."""
+        return self.size if self.unit == "money" else self.value or 0.0
 
     @property
     def is_small(self) -> bool:
@@ -73,7 +106,8 @@ class Token:
 
         One letter that is glued to others ("a-blue", "b#1") is part of a name.
         """
-        if self.is_glued and self.word.isalpha():
+        is_amount = bool(self.unit) or self.value not in (None, 1)  # "one" alone is a pronoun
+        if is_amount or (self.is_glued and self.word.isalpha()):
             return False
         return self.word in _SMALL or (self.value is None and not self.word.isalnum())
 
@@ -85,8 +119,12 @@ def tokens(text: str) -> tuple[Token, ...]:
     raw: list[Token] = []
     for match in _TOKEN.finditer(plain):
         word, (start, end) = match[0], match.span()
-        if match["size"]:
-            count = int(match["count"]) if match["count"] else len(match["xs"] or "x")
+        if match["cents"]:
+            whole = match["whole"] or match["signed"]
+            value = round((_spelled(whole) or 1) + _spelled(match["cents"]) / 100, 2)
+            raw.append(replace(_number(value, whole, start, end), is_joined=True))
+        elif match["size"]:
+            count = _SEVERAL.get(match["count"]) or int(match["count"] or len(match["xs"] or "x"))
             name = f"{count}x{'large' if match['letter'].startswith('l') else 'small'}"
             raw.append(Token(name, name, start, end))
         elif match["spelled"]:
@@ -94,9 +132,10 @@ def tokens(text: str) -> tuple[Token, ...]:
             raw.append(_number(_spelled(word), first, start, end))
         elif word[0] == "0" and word.isdecimal() and len(word) > 1:
             raw.append(Token(word, word, start, end))  # a code, not an amount
-        elif word[0] in _DIGITS:
-            value = number_value(word)
-            is_money = plain[start - 1 : start] in tuple("$€£") or "." in word
+        elif match["digits"]:
+            word = match["digits"]
+            value = number_value(word) * _TIMES.get(match["times"], 1) + 0.5 * bool(match["half"])
+            is_money = plain[start - 1 : start] in _SIGNS or "." in word
             if is_money and re.match(r"k(?![^\W\d_])", plain[end:]):
                 value, end = value * 1000, end + 1  # $2k, 1.5k
             raw.append(_number(value, word, start, end))
@@ -112,9 +151,21 @@ def content(text: str) -> tuple[Token, ...]:
 
 
 def prices_in(text: str) -> tuple[float, ...]:
-    """Return the finite amounts that a price tag names, in order: "$1 - $9.000,00" → (1, 9000)."""
-    amounts = (number_value(match[0]) for match in _PRICE.finditer(text))
+    """Return the finite amounts that a text names, in order: "$1 - $9.000,00" → (1, 9000)."""
+    amounts = (token.money for token in tokens(text) if token.value is not None)
     return tuple(amount for amount in amounts if math.isfinite(amount))
+
+
+def price_range(tag: str) -> tuple[float, ...]:
+    """Return the price that a tag names, or the ends of its range; () where it is neither.
+
+    "2 for $5", "$12 (was $20)" and "-5" are neither.
+    """
+    words = [token for token in tokens(tag) if token.word not in _CURRENCIES]
+    shape = ["#" if token.value is not None else token.word for token in words]
+    is_price = shape.count("#") == 1 or shape in (["#", "#"], ["#", "to", "#"])
+    is_odd = any(token.unit not in ("", "money") for token in words) or tag.strip("$€£ ")[:1] == "-"
+    return prices_in(tag) if is_price and not is_odd else ()
 
 
 def same(one: Token, other: Token) -> float:
@@ -131,6 +182,7 @@ def same(one: Token, other: Token) -> float:
 
 def number_value(digits: str) -> float:
     """Return the number that digits with points and commas write, in English or continental form."""
+    digits = "".join(c for c in digits if c.isdecimal() or c in ".,")
     point, comma = digits.rfind("."), digits.rfind(",")
     if point >= 0 and comma >= 0:
         decimal = "." if point > comma else ","
@@ -156,16 +208,21 @@ def _number(value: float, word: str, start: int, end: int) -> Token:
 
 def _spelled(words: str) -> float:
     """Return the number that "one hundred and twenty", "four-fifty" or "eight and a half" spells."""
-    total, part = 0.0, 0.5 * words.startswith("half ")
-    for word in re.findall("[a-z]+", words.removesuffix(" and a half")):
-        if word == "hundred":
-            part = (part or 1) * 100
-        elif word in ("thousand", "grand"):
-            total, part = (part or 1) * 1000, 0.0
+    if words[0] in _DIGITS:
+        return number_value(words)
+    whole = re.sub(f"{_AND_A_HALF}$", "", words)
+    total, part, of = 0.5 * (whole != words), 0.5 * words.startswith("half "), 1
+    for word in re.findall("[a-z]+", whole):
+        value = _BELOW.get(word, _SEVERAL.get(word, 0))
+        if word in ("thousand", "grand"):
+            total, part = total + (part or 1) * 1000, 0.0
+        elif word in _TIMES:
+            part = (part or 1) * _TIMES[word]
+        elif value >= 20 and 10 <= part < 100:  # "nineteen fifty" is 19.50
+            total, part, of = total + part, value, 100
         else:
-            is_short = 0 < part < 10 and _BELOW.get(word, 0) >= 20
-            part = part * (100 if is_short else 1) + _BELOW.get(word, 0)
-    return total + part + 0.5 * words.endswith(" and a half")
+            part = part * (100 if value >= 20 and 0 < part < 10 else 1) + value
+    return total + part / of
 
 
 def _with_units(raw: list[Token], plain: str) -> tuple[Token, ...]:
@@ -215,7 +272,9 @@ def _is_unit(following: Token, number: Token, plain: str) -> bool:
     gap = plain[number.end : following.start]
     if following.word in ("in", "m", "w", "v", "g", "l"):
         after = plain[following.end : following.end + 2]
-        return gap == "" or (gap == " " and (not after.strip() or after[0] in ".,;)x"))
+        if gap == "":
+            return following.word != "l"  # "30L" is as often a length
+        return gap == " " and (not after.strip() or after[0] in ".,;)x")
     return gap in ("", " ", "-")
 
 

@@ -22,12 +22,12 @@ from stategate.envs.alfworld.reading import (
     place_in,
     things_in,
 )
-from stategate.language.instruction.goals import TaskKind, rank_names, read_goal
+from stategate.language.instruction.goals import TaskKind, is_hinted, rank_names, read_goal
 
 _MOST = 40  # goals of an instruction that are considered
 _LEAST = 0.002  # probability, beside the likeliest goal's, of the least likely
 _UNSEEN = 0.03  # what stays of a goal whose thing is nowhere, where all places were searched
-_DONE = 1e-4  # what stays of a goal that was reached and did not end the game
+_DONE = 1e-4  # what stays of one that was reached in vain, or whose state no place can give
 
 #: Words in the names of places where a thing is likely to reach a state; others are tried after them.
 _TOOLS = {
@@ -53,21 +53,32 @@ class Goal:
 
 @lru_cache(maxsize=4096)
 def possible_goals(
-    instruction: str, places: frozenset[str] = frozenset(), things: frozenset[str] = frozenset()
+    instruction: str,
+    places: frozenset[str] = frozenset(),
+    things: frozenset[str] = frozenset(),
+    usable: frozenset[str] = frozenset(),
+    is_searched: bool = True,
 ) -> tuple[tuple[Goal, float], ...]:
     """Return the goals that ``instruction`` may mean with probabilities, the likeliest first.
 
     ``places`` and ``things`` are kinds that the room shows; without any, all trained names compete.
+    ``usable`` are those that the page offers to use: its lamps. Until the room ``is_searched``, what
+    it shows but nothing in the instruction hints at is hardly a goal.
     """
     reading = read_goal(instruction)
     named = rank_names(reading, "thing", things)
+    if not is_searched:
+        hints = {name: is_hinted(reading, "thing", name) for name in things}
+        named = tuple((n, p if hints.get(n, True) else p * _UNSEEN) for n, p in named)
     targets = rank_names(reading, "place", places, is_closed=bool(places))
-    lamps = rank_names(reading, "place", things) if reading.may_be("light") else ()
+    lamps = rank_names(reading, "place", usable or things, is_closed=bool(usable))
     goals = [
         (_goal(kind, thing, place), chance * p * q)
         for kind, chance in reading.kind
+        if kind != "light" or reading.may_be("light")
         for thing, p in named
         for place, q in (lamps if kind == "light" else targets)
+        if place != thing
     ]
     goals.sort(key=lambda pair: -pair[1])
     return tuple(pair for pair in goals[:_MOST] if pair[1] >= _LEAST * goals[0][1])
@@ -95,8 +106,10 @@ class Knowledge:
     closed: set[str] = field(default_factory=set)
     states: dict[str, set[str]] = field(default_factory=dict)
     tried: dict[str, int] = field(default_factory=dict)
-    #: Places visited with the item in hand.
+    #: Places visited with the item in hand, in the state that it is in.
     been: set[str] = field(default_factory=set)
+    #: Places visited with anything in hand.
+    carried_to: set[str] = field(default_factory=set)
     #: (thing, place or lamp, states) of each thing that was put down or held under a lamp.
     placed: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)
 
@@ -111,6 +124,7 @@ class Knowledge:
         if command.verb == "go":
             self.at = command.place
             self.been.add(command.place)
+            self.carried_to |= {command.place} if self.hand else set()
         elif command.verb == "open":
             self.closed.discard(place)
         elif command.verb == "close":
@@ -127,6 +141,7 @@ class Knowledge:
             self._place(command.thing, place)
         elif command.verb in ("use", *STATES):
             self.states.setdefault(command.thing, set()).add(command.verb)
+            self.been = set()
             if command.verb == "use" and self.hand:
                 self._place(self.hand, command.thing)
         self.look(answer)
@@ -168,21 +183,33 @@ def knowledge_of(events: Sequence[tuple[str, str]], page: str, actions: Sequence
 def goal_here(instruction: str, knowledge: Knowledge) -> Goal:
     """Return the likeliest goal of ``instruction`` in this room.
 
-    An unseen thing becomes less likely with every place that was searched; a goal that was reached
-    while the game went on is ruled out.
+    An unseen thing becomes less likely with every place that was searched, a state with every place
+    where what was in hand could not be changed. A target that does not take the thing is unlikely; a
+    goal that was reached while the game went on is ruled out.
     """
     places = {command_of(a).place for a in knowledge.actions if a.startswith("go to ")}
     places = {*places, *knowledge.seen, *knowledge.closed, knowledge.at} - {""}
     things = {kind_of(thing) for here in knowledge.seen.values() for thing in here}
     things |= {kind_of(knowledge.hand)} - {""}
     unseen = max(1.0 - len(knowledge.seen) / max(len(places), 1), _UNSEEN)
+    untried = max(1.0 - len(knowledge.carried_to) / max(len(places), 1), _DONE)
+    reached = set().union(*knowledge.states.values())
+    commands = [command_of(action) for action in knowledge.actions]
+    usable = {kind_of(c.thing) for c in commands if c.verb == "use"}
+    open_ = {kind_of(c.place) for c in commands if c.verb in ("put", "open")}
 
     def weight(goal: Goal, chance: float) -> float:
         lamp = unseen if goal.is_light and goal.target not in things else 1.0
         chance *= lamp * (1.0 if goal.thing in things else unseen)
+        if goal.state and goal.state not in reached:
+            return chance * untried
+        if goal.thing == kind_of(knowledge.hand) and not goal.is_light and goal.target not in open_:
+            is_left = all(p in knowledge.been for p in places if kind_of(p) == goal.target)
+            chance *= _UNSEEN if is_left else 1.0
         return chance * (_DONE if _is_reached(goal, knowledge) else 1.0)
 
-    goals = possible_goals(instruction, frozenset(map(kind_of, places)), frozenset(things))
+    shown = frozenset(map(kind_of, places)), frozenset(things), frozenset(usable)
+    goals = possible_goals(instruction, *shown, unseen <= _UNSEEN)
     return max(goals, key=lambda pair: weight(*pair))[0]
 
 

@@ -31,6 +31,7 @@ from stategate.language.instruction.goals import Candidates, rank_names, read_go
 from stategate.stores.traces import Event
 
 _DOUBT = 0.1  # probability from which another name is one that may be meant
+_SURE = 0.5  # probability of a kind of task below which it is in doubt
 _SEEN = 8  # things of a page that a state model reads one by one
 
 
@@ -161,11 +162,15 @@ def _clauses(instruction: str, goal: Goal) -> tuple[Clause, ...]:
         (goal.thing, "thing", "thing", rank_names(reading, "thing"), ""),
         (goal.target, "place", "value", rank_names(reading, "place"), "place"),
     ]
-    if property_text := goal.state or ("two" if goal.count > 1 else ""):
-        parts.append((property_text, "kind", "property", reading.kind[:1], ""))
+    property_text = goal.state or ("two" if goal.count > 1 else "")
+    is_sure = reading.kind[0][1] >= _SURE
+    if property_text or not is_sure:
+        parts.append((property_text, "kind", "property", reading.kind[:1], "kind of task"))
+    nowhere = len(instruction), len(instruction)
     clauses = []
     for text, part, role, names, of in parts:
-        span = reading.spans.get(part, (len(instruction), len(instruction)))
+        # No word tells a kind that is in doubt: the likeliest one may be "it".
+        span = reading.spans.get(part, nowhere) if is_sure or part != "kind" else nowhere
         others = tuple(name for name, chance in names[1:] if chance >= _DOUBT)
         clauses.append(Clause(text, *span, role, of, probability=names[0][1], others=others))
     return tuple(sorted(clauses, key=lambda clause: clause.start))

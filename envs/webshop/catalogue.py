@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stategate.language.amounts import prices_in
+from stategate.language.amounts import price_range
 from stategate.stores.errors import UserError, error_with_type, user_error_context, warn_once
 from stategate.stores.files import parse_json
 from stategate.stores.text import without_line_breaks
@@ -121,11 +121,11 @@ def _line(value: Any) -> str:
     return without_line_breaks(str(value)).replace("[SEP]", "(SEP)")
 
 
-def read_price(pricing: str | None) -> tuple[tuple[float, ...], str]:
+def read_price(pricing: str | float | None) -> tuple[tuple[float, ...], str]:
     """Return the prices in "$5.00 to $9.00" (at most two) and the tag that pages show."""
     if not pricing:
         return (100.0,), "$100.0"
-    prices = prices_in(pricing)
+    prices = price_range(str(pricing) if isinstance(pricing, (int, float)) else pricing)
     if not prices:
         raise ValueError(f"pricing {pricing!r}")
     if len(prices) == 1:

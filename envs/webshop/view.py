@@ -33,7 +33,6 @@ from stategate.language.instruction.parsed import parse
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
 
-_HELD = 0.8  # probability from which a stated limit is held against any actor
 BACK, PREV, NEXT = "click[back to search]", "click[< prev]", "click[next >]"
 BUY, FEATURES = "click[buy now]", "click[features]"
 DETAILS = ("click[description]", FEATURES, "click[reviews]", "click[attributes]")
@@ -89,14 +88,14 @@ class WebShopActions(ActionVocabulary):
 
     def refuses(self, action: str, observation: Observation, instruction: str) -> str:
         """Refuse to buy above the price that the instruction surely states as the most."""
-        limit = parse(instruction).limit if action.strip().lower() == BUY else None
-        if limit is None or limit.high is None or limit.probability < _HELD:
+        if action.strip().lower() != BUY:
             return ""
         subjects = (c for c in chunk_page(observation) if c.role == "subject")
         amounts = [f.amount for c in subjects for f in c.fragments or () if f.amount is not None]
-        if not amounts or amounts[0] <= limit.high:
+        parsed = parse(instruction)
+        if not amounts or parsed.limit is None or not parsed.forbids(amounts[0]):
             return ""
-        return f"${amounts[0]:,.2f} is above the limit of ${limit.high:,.2f}"
+        return f"${amounts[0]:,.2f} is above the limit of ${parsed.limit.high:,.2f}"
 
 
 class WebShopView(View):

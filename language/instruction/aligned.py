@@ -17,6 +17,7 @@ from stategate.language.instruction.choices import (
     sigmoid,
 )
 from stategate.language.instruction.parsed import ROLES, ParsedInstruction, parse, phrases
+from stategate.language.instruction.tagger import TAGS
 from stategate.language.instruction.weights import Floats
 
 _THING, _PROPERTY, _VALUE, _TALK = range(len(ROLES))
@@ -179,8 +180,9 @@ def _words(parsed: ParsedInstruction, roles: tuple[str, ...]) -> str:
     whole = set(roles) >= {"thing", "property", "value"}
     picked: list[str] = []
     end = -1
+    is_excluded = parsed.tags.argmax(axis=1) == TAGS.index("excluded")
     for i, token in enumerate(parsed.tokens):
-        if parsed.silent[i]:
+        if parsed.silent[i] or is_excluded[i]:
             continue
         if whole:
             is_included = "talk" in roles or parsed.matters[i] >= _SEARCHED

@@ -16,6 +16,7 @@ from stategate.language.instruction.choices import triples
 from stategate.language.instruction.parsed import parse
 from stategate.language.instruction.tagger import ADOPTED, TAGS
 from stategate.language.instruction.weights import Floats, array, hashed, labels, softmax
+from stategate.language.sentence_model import sentence_model
 
 TaskKind = Literal["put", "clean", "heat", "cool", "two", "light"]
 KINDS: tuple[TaskKind, ...] = get_args(TaskKind)
@@ -29,6 +30,8 @@ _KEPT = 5  # candidates of a slot that are kept
 _LEAST = 0.01  # probability of the least likely candidate
 _LIKELY = 8  # known names that are candidates, whatever the text's words
 _TAGGED = 0.25  # probability of a slot from which the text's words are a candidate
+_HINT = 0.1  # likeness to a word, by the word's probability of a slot, from which it is a hint
+_MEANT = 0.5  # cosine from which words may mean the same
 _FLOOR = 1e-4
 _EXACT = 5.0  # log odds
 
@@ -127,11 +130,14 @@ def _stretches(text: str, slot: str) -> Mapping[str, float]:
 
 def name_features(reading: GoalReading, slot: str, name: str) -> tuple[float, ...]:
     """Return the features of a candidate name: classifier score, letter matches, tags."""
-    trained = reading.chances[slot]
+    trained, stretches = reading.chances[slot], _stretches(reading.text, slot)
+    is_new = name not in trained and name not in stretches  # all that is known of it is its word
     same = most_same = alike = most_alike = 0.0
-    for stretch, chance in _stretches(reading.text, slot).items():
+    for stretch, chance in stretches.items():
         likeness = letters_alike(stretch, name)
-        if likeness == 1.0 or stretch.removesuffix("s") == name:
+        if is_new and chance >= _TAGGED:
+            likeness = max(likeness, _meant_alike(stretch, name))
+        if likeness == 1.0 or _is_form_of(stretch, name):
             same, most_same, likeness = 1.0, max(most_same, chance), 1.0
         alike, most_alike = max(alike, likeness), max(most_alike, likeness * chance)
     is_trained = name in trained
@@ -156,7 +162,9 @@ def rank_names(
     They are ``names`` that the room shows; those that training knows and the text's own words with
     them, unless ``is_closed``.
     """
-    every = sorted({*names, *(() if is_closed else own_names(reading, slot))} - {OTHER})
+    own = set() if is_closed else own_names(reading, slot)
+    own = {word for word in own if not any(_is_form_of(word, name) for name in names)}
+    every = sorted({*names, *own} - {OTHER})
     if not every:
         return (("", 0.0),)
     rows = np.array([name_features(reading, slot, name) for name in every], dtype=np.float32)
@@ -171,6 +179,12 @@ def rank_names(
     )
 
 
+def is_hinted(reading: GoalReading, slot: str, name: str) -> bool:
+    """Say whether training, or the letters or meaning of a tagged word, link the text to a name."""
+    chance, alike = reading.chances[slot].get(name, 0.0), name_features(reading, slot, name)[-1]
+    return chance >= _LEAST or alike >= _HINT
+
+
 def own_names(reading: GoalReading, slot: str) -> set[str]:
     """Return the likeliest known names, and the text's own words that are tagged as ``slot``."""
     trained = reading.chances[slot]
@@ -178,6 +192,22 @@ def own_names(reading: GoalReading, slot: str) -> set[str]:
     stretches = _stretches(reading.text, slot)
     tagged = (stretch for stretch, chance in stretches.items() if chance >= _TAGGED)
     return {*likely, *tagged, *(stretches.keys() & trained.keys())}
+
+
+def _is_form_of(word: str, name: str) -> bool:
+    """Say whether a word is a name or its plural."""
+    return word in (name, f"{name}s", f"{name}es")
+
+
+@lru_cache(maxsize=4096)
+def _vector(word: str) -> Floats:
+    return np.asarray(sentence_model().encode([word])[0])
+
+
+def _meant_alike(one: str, other: str) -> float:
+    """Return how far (0 to .99) two words mean the same: the cosine of their vectors, 0 if low."""
+    cosine = float(_vector(one) @ _vector(other))
+    return min(0.99, cosine) if cosine >= _MEANT else 0.0
 
 
 @lru_cache(maxsize=65536)

@@ -21,6 +21,7 @@ ROLES = ("thing", "property", "value", "talk")
 _SURE = 0.5  # probability from which a word belongs to a limit
 _RESIDUE = 0.01  # what another reader's tag leaves for each other one
 _MEASURES = ("m", "l", "byte")  # dimensions of no price; pounds are money, too
+_HELD = 0.8  # probability from which a stated limit is held against any actor
 _AMOUNT = 0.4  # probability from which a number is an end of the limit
 _TAG = {name: i for i, name in enumerate(TAGS)}
 _LIMITS = [_TAG[name] for name in ("high", "low", "limit")]
@@ -97,6 +98,13 @@ class ParsedInstruction:
             return False
         low, high = self.limit.low, self.limit.high
         return (high is not None and amount > high) or (low is not None and amount < low)
+
+    def forbids(self, amount: float | None) -> bool:
+        """Say whether ``amount`` is above what is surely stated as the most."""
+        limit = self.limit
+        if amount is None or limit is None or limit.high is None:
+            return False
+        return limit.probability >= _HELD and amount > limit.high
 
     @cached_property
     def excluded(self) -> Floats:
@@ -176,7 +184,8 @@ def _limit(words: tuple[Token, ...], tags: Floats) -> tuple[Limit | None, frozen
     amounts = {name: _amount(words, i) for name, i in ends.items()}
     low_end, high_end = amounts.get("low"), amounts.get("high")
     if low_end is not None and high_end is not None and low_end > high_end:
-        low_end = None
+        is_range = any(words[i].word == "between" for i in inside)
+        low_end, high_end = (high_end, low_end) if is_range else (None, high_end)
     start, end = words[min(inside)].start, words[max(inside)].end
     sure = min(float(tags[i, _LIMITS[:2]].max()) for i in ends.values())
     return Limit(low_end, high_end, start, end, sure), frozenset(inside)
@@ -196,8 +205,9 @@ def _is_measured(words: Sequence[Token], place: int) -> bool:
 def _amount(words: Sequence[Token], place: int) -> float:
     """Return the amount at ``place``; of a price "8k" is 8,000 also where no currency says so."""
     token, after = words[place], words[place + 1 : place + 2]
-    amount = token.size if token.unit == "money" else token.value or 0.0
-    return amount * 1000 if after and after[0].word == "k" and after[0].is_glued else amount
+    return (
+        token.money * 1000 if after and after[0].word == "k" and after[0].is_glued else token.money
+    )
 
 
 @lru_cache(maxsize=4096)

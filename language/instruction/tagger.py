@@ -6,6 +6,7 @@ sentences for several worlds (``stategate train tagger``).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -55,9 +56,15 @@ def _tagged(text: str) -> Floats:
 def _tagged_part(text: str, words: Sequence[Token]) -> Floats:
     """Return (words, TAGS) of a stretch of ``text``; a word's state is the mean of its pieces'."""
     model, weight, bias = adapted_model("tagger")
-    start = words[0].start
-    states, offsets = model.states(text[start : words[-1].end])
-    places = np.array(token_places(words, [(a + start, b + start) for a, b in offsets]))
+    read, spans, at = "", list[Token](), words[0].start
+    for word in words:  # "nine dollars and fifty cents" is read as $9.5
+        read += text[at : word.start]
+        read += "$" * (word.is_joined and not read.endswith(("$", "€", "£")))
+        own, at = word.key if word.is_joined else text[word.start : word.end], word.end
+        spans.append(replace(word, start=len(read), end=len(read) + len(own)))
+        read += own
+    states, offsets = model.states(read)
+    places = np.array(token_places(spans, offsets))
     own = (places == np.arange(len(words))[:, None]).astype(np.float32)
     mean = own @ states / np.maximum(own.sum(axis=1, keepdims=True), 1)
     return softmax(mean @ weight.T + bias)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field
 
+from stategate.language.instruction.parsed import parse
 from stategate.nodes.act.general import describe
-from stategate.nodes.act.page_features import Features
+from stategate.nodes.act.page_features import Features, amount_of
 from stategate.nodes.act.simple import vain_actions
 from stategate.nodes.protocols import (
     Actor,
@@ -172,6 +173,13 @@ def make_scorer(d_row: int, d_page: int, hidden: int = 96) -> "nn.Module":
     return Scorer()
 
 
+def _forbidden(context: BuiltContext) -> frozenset[str]:
+    """Return the actions of entries above the stated limit, which nobody may buy."""
+    forbids = parse(context.instruction).forbids
+    entries = (p for p in context.pieces if p.role == "entry" and forbids(amount_of(p)))
+    return frozenset(one_line(action) for piece in entries for action in piece.actions)
+
+
 class PolicyActor:
     """The policy at work. Pure: equal contexts and steps give equal decisions."""
 
@@ -192,7 +200,7 @@ class PolicyActor:
             absent = torch.zeros(1, len(seen.actions), dtype=torch.bool)
             logits = self._scorer(rows, torch.from_numpy(seen.page).unsqueeze(0), absent)[0]
         values = logits.double().numpy()
-        vain = vain_actions(context)
+        vain = vain_actions(context) | _forbidden(context)
         is_vain = np.asarray([one_line(action) in vain for action in seen.actions])
         if not is_vain.all():
             values[is_vain] = -np.inf

@@ -12,6 +12,8 @@ from stategate.envs.alfworld.game import Game
 from stategate.envs.alfworld.grammar import read_grammar
 from stategate.envs.alfworld.pddl import read_domain, read_problem
 from stategate.envs.alfworld.reading import command_of
+from stategate.envs.alfworld.view import AlfWorldView
+from stategate.nodes.retrieval.align import unsure_parts
 from stategate.stores.errors import UserError
 from tests.kit import DATA, golden
 
@@ -162,22 +164,51 @@ def test_what_cannot_be_done_changes_nothing(sample):
         sample.step(session, 3)
 
 
-def searched(world, name):
-    """Say whether the searching expert wins."""
-    session, seen = world.reset({"game": name})
+def searched(world, task, steps=60):
+    """Return whether the searching expert wins, and its actions."""
+    session, seen = world.reset(task)
     asked, events = world.instruction(session), [("", seen.text)]
-    for _ in range(60):
+    for _ in range(steps):
         known = knowledge_of(events, seen.text, seen.actions)
         action, _ = decide(goal_here(asked, known), known)
         session, seen = world.step(session, action)
         events.append((action, seen.text))
         if seen.done:
             break
-    return seen.done
+    return seen.done, [action for action, _ in events]
 
 
 def test_the_searching_expert_wins_where_it_can_look_everywhere(sample):
-    assert all(searched(sample, name) for name in sample.games[::10])
+    assert all(searched(sample, {"game": name})[0] for name in sample.games[::10])
+
+
+@pytest.mark.parametrize(
+    ("game", "said"),
+    [
+        (12, "Study the jug under a lamp."),  # what the page offers to use is the lamp
+        (18, "Check your glasses in the light of the reading lamp."),  # spectacles
+        (35, "Leave a pair of glasses on the bookcase."),
+    ],
+)
+def test_words_that_training_never_saw_do_not_lock_it_in(sample, game, said):
+    assert searched(sample, {"game": game, "say": said}, steps=40)[0]
+
+
+def test_a_goal_that_cannot_be_carried_out_is_given_up(sample):
+    said = "Cool an envelope, then put it in the bookcase."  # in a room where nothing is cooled
+    _, actions = searched(sample, {"game": 66, "say": said})
+    assert any(a.startswith("move envelope") for a in actions)
+
+
+def test_what_nobody_mentioned_is_left_alone_while_places_are_unsearched(sample):
+    task = {"game": 67, "say": "Get hold of two jugs and leave them in a crate."}
+    _, actions = searched(sample, task)
+    assert {a.split()[1] for a in actions if a.startswith("take")} == {"jug"}
+
+
+def test_a_kind_of_task_that_is_in_doubt_is_named():
+    doubts = unsure_parts(AlfWorldView(), "Freeze a tomato a bit and put it into the basin.")
+    assert "which kind of task" in doubts
 
 
 # Errors ----------------------------------------------------------------------

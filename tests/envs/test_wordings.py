@@ -9,7 +9,7 @@ import yaml
 
 from stategate.envs.alfworld import AlfWorld
 from stategate.envs.webshop import WebShop, wordings
-from stategate.envs.webshop.catalogue import SAMPLE, read_catalogue
+from stategate.envs.webshop.catalogue import SAMPLE, read_catalogue, read_price
 from stategate.envs.webshop.pages import dollars
 from stategate.envs.webshop.view import BUY, WebShopActions
 from stategate.envs.webshop.wordings import SPLITS, families, names_of, reword
@@ -145,6 +145,30 @@ def test_buying_above_a_stated_limit_is_refused():
     assert "limit" in actions.refuses(BUY, page, "Find me one, and price lower than 2.00 dollars")
     assert not actions.refuses(BUY, page, "Find me one, and price lower than 900.00 dollars")
     assert not actions.refuses("click[features]", page, "price lower than 2.00 dollars")
+
+
+@pytest.mark.parametrize(
+    ("tag", "prices"),
+    [
+        ("$.75", (0.75,)),
+        ("45 cents", (0.45,)),
+        ("30¢", (0.3,)),
+        ("2 450,00 €", (2450.0,)),
+        ("£3.5k", (3500.0,)),
+        (7.25, (7.25,)),
+        ("$4.00 to $6.50", (4.0, 6.5)),
+        ("3 for $7", None),
+        ("$8 (once $11)", None),
+        ("$2e3", None),
+        ("$-3", None),
+    ],
+)
+def test_a_price_of_a_catalogue_is_read_whole_or_not_at_all(tag, prices):
+    if prices is None:
+        with pytest.raises(ValueError, match="pricing"):
+            read_price(tag)
+    else:
+        assert read_price(tag)[0] == prices
 
 
 def test_a_malformed_record_is_skipped(tmp_path):

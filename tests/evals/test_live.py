@@ -7,7 +7,7 @@ import pytest
 from stategate.envs.protocols import World
 from stategate.evals.bench import bench_bank
 from stategate.evals.settings import Bench
-from stategate.evals.worlds import chosen_tasks
+from stategate.evals.worlds import chosen_tasks, spoken_tasks
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
@@ -71,11 +71,21 @@ def test_mistakes_end_with_code_2_and_one_line(tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_a_world_that_lists_its_tasks_is_asked_for_them():
-    class Rooms(World):
-        def tasks(self):
-            return [{"room": "attic"}, {"room": "cellar"}]
+class Rooms(World):
+    def tasks(self):
+        return [{"room": "attic"}, {"room": "cellar"}]
 
+
+@pytest.mark.parametrize("number", [2, -1, "1"])
+def test_a_sentence_for_a_task_that_is_not_there_is_named_by_its_line(tmp_path, number):
+    path = tmp_path / "said.jsonl"
+    rows = [{"goal": 1, "say": "the cellar"}, {"goal": number, "say": "the attic"}]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(UserError, match="line 2"):
+        spoken_tasks(Rooms(), path)
+
+
+def test_a_world_that_lists_its_tasks_is_asked_for_them():
     assert chosen_tasks(Rooms(), "1") == {1: {"room": "cellar"}}
     assert list(chosen_tasks(Rooms(), "all")) == [0, 1]
     with pytest.raises(UserError, match="tasks 0-1"):

@@ -57,6 +57,27 @@ def test_limits_are_read_however_they_are_said():
 
 
 @pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [
+        ("a sponge, at most three euros twenty", None, 3.2),
+        ("paint for thirty dollars and fifteen cents or less", None, 30.15),
+        ("a rug, no more than $64 and 95 cents", None, 64.95),
+        ("a rug under seventeen eighty", None, 17.8),
+        ("a sofa for a couple hundred bucks at most", None, 200.0),
+        ("a sofa under 2 400 euros", None, 2400.0),
+        ("a sofa, at most 3'100 dollars", None, 3100.0),
+        ("plates under 2 dozen dollars", None, 24.0),
+        ("a clock between $70 and $30", 30.0, 70.0),
+        ("spoons under 20 dollars 50 pieces", None, 20.0),
+    ],
+)
+def test_an_amount_of_several_words_is_one(text, low, high):
+    limit = parse(text).limit
+    assert limit is not None
+    assert (limit.low, limit.high) == (low, high)
+
+
+@pytest.mark.parametrize(
     ("one", "other"),
     [
         ("xx-large", "2XL"),
@@ -66,6 +87,13 @@ def test_limits_are_read_however_they_are_said():
         ("60x40cm", "60 by 40 cm"),
         ("twelve pieces", "12 pcs"),
         ("120ml", "120 ml"),
+        ("one litre", "1 l"),
+        ("half a gallon", "0.5 gallon"),
+        ("nine-and-a-half", "9.5"),
+        ("one and a half pounds", "1.5 lb"),
+        ("three dozen", "36"),
+        ("double XL", "xx-large"),
+        ("triple pack", "pack of 3"),
     ],
 )
 def test_amounts_are_the_same_in_other_spellings(one, other):
@@ -119,6 +147,13 @@ def test_talk_matters_less_than_what_is_asked():
     care = dict(zip((t.word for t in parsed.tokens), parsed.matters, strict=True))
     assert min(care["wool"], care["gloves"]) > max(care["dog"], care["yesterday"])
     assert care["9"] == 0.0  # the limit is no word to look for
+
+
+def test_what_is_excluded_is_not_searched_for():
+    goal = AlignedInstruction.of("conditioner without silicone, for thin hair")
+    query = goal.written("thing", "property", "value")
+    assert {"conditioner", "hair"} <= {*query.split()}
+    assert "silicone" not in query
 
 
 @pytest.mark.parametrize(

@@ -51,12 +51,17 @@ def test_the_shipped_policy_wins(checkpoint, world, task):
     assert sum(one["reward"] == 1 for one in out) >= 4
 
 
+def test_what_costs_more_than_the_stated_limit_is_not_opened(act):
+    chances = act(context(RESULTS, ON_RESULTS), 1).probabilities
+    assert [chances[link] > 0 for link in LINKS] == [True, True, False]
+
+
 @pytest.mark.parametrize(
     ("world", "actor", "context", "expected"),
     [
         ("webshop", "rule", "compress", 575.703),
-        ("alfworld", "search_heuristic", "full", 1948.922),
-        ("alfworld", "search_heuristic", "compress", 1334.413),
+        ("alfworld", "search_heuristic", "full", 1878.835),
+        ("alfworld", "search_heuristic", "compress", 1297.723),
     ],
 )
 def test_features_stay_those_that_checkpoints_were_trained_on(world, actor, context, expected):

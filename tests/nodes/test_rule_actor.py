@@ -44,6 +44,8 @@ TELLING = [line.replace("Men's Shirt", "Men's Shirts Long Sleeve Machine Wash") 
 DEAR = [line.replace("$39.99", "$59.99") for line in ITEM]
 WITHOUT = [line.replace(" | x-large", "") for line in ITEM]
 ALIKE = [line.replace("large | x-large", "large | x-large tall") for line in ITEM]
+ALL_DEAR = [line.replace("$1", "$5").replace("$3", "$8") for line in RESULTS]
+EMPTY = ["Page 2 (Total results: 3). Buttons: back to search | < prev | next >"]
 SEARCHED = "search[machine wash men shirts long sleeve black x-large]"
 
 
@@ -56,6 +58,11 @@ SEARCHED = "search[machine wash men shirts long sleeve black x-large]"
         (SEEN, LISTED, (), LINKS[0]),
         (RESULTS, LISTED, BOTH_LEFT, "click[next >]"),
         (PAGE_2, LISTED, BOTH_LEFT, LINKS[1]),  # none left: the first again
+        (ALL_DEAR, LISTED, (), "click[next >]"),  # none is opened that may not be bought
+        (ALL_DEAR, LISTED[:1] + LINKS, ("search[shirts]",), LISTED[0]),
+        (EMPTY, NAVIGATION, (*BOTH_LEFT, "click[next >]"), "click[< prev]"),
+        (RESULTS, LISTED, (*BOTH_LEFT, "click[next >]", "click[< prev]"), LINKS[1]),
+        (DEAR, ON_ITEM, (*LEFT, *OPENED[1:]), "click[< prev]"),
         (ITEM, ON_ITEM, OPENED, "click[features]"),
         (TELLING, ON_ITEM, OPENED, "click[black]"),
         (DEAR, ON_ITEM, OPENED, "click[< prev]"),

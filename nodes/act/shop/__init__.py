@@ -53,7 +53,8 @@ class Trail:
 
     Products are named by the clicks that open them. ``history`` holds the actions, oldest first;
     builders may have dropped the first ones. ``read`` are the products whose features were read,
-    ``notes`` the history's notes on each product.
+    ``notes`` the history's notes on each product. ``is_ended`` where the page after these results was
+    left at once; ``given_up`` counts the results that were left for a new search.
     """
 
     history: list[str] = field(default_factory=list)
@@ -62,13 +63,17 @@ class Trail:
     item: str | None = None
     since: list[str] = field(default_factory=list)
     searches: int = 0
+    is_ended: bool = False
+    given_up: int = 0
     notes: dict[str, str] = field(default_factory=dict)
 
     def add(self, step: Step) -> None:
         """Go on by one visible step."""
-        action = step.action
+        action, before = step.action, self.history[-1:]
         self.history.append(action)
         opens, is_search = bool(OPENED.fullmatch(action)), action.startswith("search[")
+        self.is_ended = (self.is_ended and not is_search) or (action == PREV and before == [NEXT])
+        self.given_up += action == BACK and not {*before} & {*DETAILS}
         returns = action == PREV and self.since and self.since[-1] in DETAILS
         if opens or is_search or (action in (PREV, BACK, NEXT) and not returns):
             self.item, self.since = action if opens else None, []

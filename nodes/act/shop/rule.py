@@ -6,7 +6,8 @@ prompt. Its policy:
 1. *Search* for the instruction's words that matter, without the price.
 2. *Results*: open the best product by its title's share of the words (rare words count more, a lower
    place costs some) that is neither too dear nor opened before; else turn the page, up to ``pages``;
-   else, or from step ``patience`` on, open again the one whose read or noted features fit best.
+   else, or from step ``patience`` on, open again the one whose read or noted features fit best. Where
+   all are above a surely stated limit, search for less of what is wanted, then say so.
 3. *Item*, first visit: go back from what is too dear or most likely not asked for; read the features
    unless the title says all that is wanted.
 4. *Features*: with the share ``threshold`` of the wanted properties go back to the item, else to the
@@ -97,12 +98,15 @@ class Rule(ActorParams):
             problem = "no action is readable"
         elif chosen is not None:
             problem = f"{chosen[0]} is not readable"
+        elif page.products:
+            problem = "nothing that was found is within the price limit"
         return Decision(_safe(page.actions, context.instruction), fallback=problem)
 
     def _own(self, page: ShopPage, step: int) -> Choice | None:
         """Return (action, reason) for a readable page; None where no rule applies."""
         if page.kind == "search":
-            return search_for(page, self.search)
+            wanted = searches(page, self.search)[: page.trail.given_up + 1]
+            return (wanted[-1], "what is wanted without its price") if wanted else None
         if page.kind == "results":
             return self._results(page, step)
         if page.kind == "item":
@@ -127,10 +131,15 @@ class Rule(ActorParams):
             return again[0].action, "time to settle for what met most of those opened"
         if fresh:
             return fresh[0].action, "best match of the titles"
-        if page.number < self.pages and NEXT in page.actions:
+        if not page.products and PREV in page.actions:
+            return PREV, "no more products"
+        if page.number < self.pages and NEXT in page.actions and not page.trail.is_ended:
             return NEXT, "nothing left on this page"
-        candidates = again or ranked or page.products
-        return (candidates[0].action, "the best of those tried") if candidates else None
+        allowed = [p for p in page.products if not page.goal.parsed.forbids(p.price)]
+        if candidates := again or ranked or allowed:
+            return candidates[0].action, "the best of those tried"
+        is_last = not page.products or page.trail.searches >= len(searches(page, self.search))
+        return None if is_last else (BACK, "nothing found is within the price limit")
 
     def _item(self, page: ShopPage, step: int) -> Choice | None:
         late = step - self.patience - _GRACE
@@ -140,7 +149,8 @@ class Rule(ActorParams):
         accepted = settles or blind or bool(page.trail.since)
         values = picks(page, _LIKELY if settles else _ASKED)
         stays = settles or bool(page.trail.since) or PREV not in page.actions
-        if not stays and page.goal.parsed.excludes(page.price):
+        is_out = page.goal.parsed.forbids if stays else page.goal.parsed.excludes
+        if is_out(page.price) and PREV in page.actions:
             return PREV, "beyond the price limit"
         if not stays and page.goal.meets() < _MET:
             return PREV, "not all that is wanted is offered"
@@ -183,7 +193,8 @@ class Rule(ActorParams):
     def _bent(self, page: ShopPage, step: int, move: str) -> Choice | None:
         may_search = page.trail.searches < _ADVISED_SEARCHES
         if page.kind == "search" and move in FORMS:
-            return search_for(page, move) if may_search else None
+            wanted = searches(page, move) if may_search else []
+            return (wanted[0], "") if wanted else None
         if page.kind == "item":
             return self._bent_on_item(page, step, move)
         is_allowed = {
@@ -224,10 +235,10 @@ def _confirmed(page: ShopPage, before: str) -> float:
     return sum(shares) / len(shares)
 
 
-def search_for(page: ShopPage, form: str) -> Choice | None:
-    """Return the search for all that is wanted, or the part that ``form`` names; None if empty."""
-    query = page.goal.written(*FORMS[form])
-    return (f"search[{query}]", "what is wanted without its price") if query else None
+def searches(page: ShopPage, form: str) -> list[str]:
+    """Return the searches for what is wanted: as ``form`` says, then more broadly."""
+    written = dict.fromkeys(page.goal.written(*FORMS[name]) for name in (form, *FORMS))
+    return [f"search[{words}]" for words in written if words]
 
 
 def _ranked(page: ShopPage, products: Iterable[Product]) -> list[Product]:
