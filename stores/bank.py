@@ -243,7 +243,7 @@ class Bank:
         return int(self.db.scalar(sa.select(sa.func.count()).select_from(row_table)))
 
     def _check(self, facts: Mapping[str, str]) -> None:
-        """Store ``facts`` in a new bank's meta table; raise ``UserError`` where an old bank's differ."""
+        """Store ``facts`` in a new bank; raise ``UserError`` where an old bank's differ."""
         with self.db.write() as db:
             stored = {row.key: row.value for row in db.execute(sa.select(_meta))}
             if not stored:

@@ -81,7 +81,7 @@ def _parts(text: str) -> Iterator[tuple[int, str]]:
 
 
 def cut_passages(document: str, title: str, text: str, chunking: Chunking) -> list[Passage]:
-    """Cut one document to passages. Ids hash document, title and text, so unchanged text keeps its id."""
+    """Cut a document to passages; ids hash document, title and text, so unchanged text keeps its id."""
     copies: dict[str, int] = {}
     passages = []
     for start, end in chunking.spans(text):
