@@ -1,15 +1,15 @@
-"""A bank of experience: rows of advice with vectors, in one place that grows safely.
+"""A bank of experience: rows of advice with vectors, in a database that grows safely.
 
-    FOLDER/bank.sqlite    rows, vectors, which sources were read; every write is one transaction
+    FOLDER/bank.sqlite    rows, vectors, sources read; every write is one transaction
 
-A row and its vectors come and go together, a source is marked as read in the transaction that adds
-its rows, and ids are unique: a build that was killed goes on without a double or a loss, and several
-processes may write at once.
+A row and its vector are written and removed together, a source is marked as read in the transaction
+that adds its rows, and ids are unique: a killed build resumes without duplicates or losses, and
+several processes may write at once.
 
 Search is exact: every vector of the bank is kept in memory and compared.
 
-``banks/NAME`` in ``$STATEGATE_HOME`` is where the command line, the app and the nodes look; a path is
-taken as it is. The bank ``state`` is what ``experience`` reads and grows by default; it begins empty.
+Command line, app and nodes read ``$STATEGATE_HOME/banks/NAME``; a path is taken as it is. The context
+kind ``experience`` reads and grows the bank ``state`` by default; it begins empty.
 """
 
 import time
@@ -28,7 +28,7 @@ from stategate.stores.sql import Database, Json, Schema, Text, Whole, create_tab
 
 Vector = NDArray[np.float32]
 _metadata = sa.MetaData()
-_facts = sa.Table(
+_meta = sa.Table(
     "meta",
     _metadata,
     sa.Column("key", Text, primary_key=True),
@@ -61,13 +61,13 @@ _sources = sa.Table(
 )
 _BANK = Schema(
     "bank",
-    (create_tables(_facts, row_table, vector_table, _sources),),
+    (create_tables(_meta, row_table, vector_table, _sources),),
     fix="build another folder",
     mend="delete it and build it again",
 )
 _FILE = "bank.sqlite"
-_KEY = "text"  # what a vector is of
-_MAKE = f"make:{_KEY}"
+_KEY = "text"  # what a vector embeds
+_MAKE = f"make:{_KEY}"  # meta key of the vectors' embedder and format
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Entry:
-    """A row to add and its vector, None where nothing finds it."""
+    """A row to add and its vector; None for a row that no search returns."""
 
     row: Row
     vector: Vector | None = None
@@ -96,21 +96,21 @@ class Entry:
 
 @dataclass(frozen=True)
 class Hit:
-    """A row that was found, and its score: the cosine with the query."""
+    """A search result: a row and its cosine with the query."""
 
     row: Row
     score: float
 
 
 class Bank:
-    """A bank's rows and their search. Raises ``UserError`` where they are of another make.
+    """Rows and exact vector search. Raises ``UserError`` for a bank of another ``kind`` or ``make``.
 
     ``place`` is a folder, or a PostgreSQL database with the bank's name behind ``#``
     (``$STATEGATE_POSTGRES#state``), where other machines may write too.
 
     ``kind`` is "state" (one row a past decision, found by the state that it was taken in) or "trace"
     (one row an episode, found by its question), ``make`` what its vectors are made with, such as
-    ``minilm/384/1``. A new bank keeps both, an old one must have them; what is None is not checked.
+    ``minilm/384/1``. A new bank stores both, an old one must match; None is not checked.
     """
 
     def __init__(
@@ -143,17 +143,17 @@ class Bank:
         source: str | None = None,
         folded: Iterable[tuple[str, float]] = (),
     ) -> int:
-        """Add rows whose id is new and mark ``source`` as read; returns how many were new.
+        """Add the rows with new ids and mark ``source`` as read; return the number of new rows.
 
-        ``folded`` are (id, worth) of further sightings: a row's worth is the mean over all of them.
-        They are not counted again where another process has read the source meanwhile.
+        ``folded`` are (id, worth) of repetitions of rows: a row's worth is the mean over all. They are
+        not counted again if another process has read the source meanwhile.
         """
         added = 0
         insert_row = self.db.insert(row_table).on_conflict_do_nothing().returning(row_table.c.n)
         with self.db.write() as db:
             if source is not None:
                 mark = self.db.insert(_sources).values(id=source).on_conflict_do_nothing()
-                # No row count: SQLAlchemy has none (-1) of an insert on PostgreSQL.
+                # Not `rowcount`: SQLAlchemy returns -1 for an insert on PostgreSQL.
                 is_new = db.scalar(mark.returning(_sources.c.id)) is not None
                 folded = folded if is_new else ()
             for entry in entries:
@@ -175,13 +175,13 @@ class Bank:
         return bool(self.db.rows(sa.select(_sources).where(_sources.c.id == source)))
 
     def remove(self, numbers: Sequence[int]) -> None:
-        """Remove rows by number; their sources stay marked, so that a build brings none back."""
+        """Remove rows by number; their sources stay marked as read, so no build adds them again."""
         if not len(numbers):
             return
         with self.db.write() as db:
             for table in (row_table, vector_table):
-                gone = table.delete().where(table.c.n == sa.bindparam("gone"))
-                db.execute(gone, [{"gone": int(n)} for n in numbers])
+                delete = table.delete().where(table.c.n == sa.bindparam("number"))
+                db.execute(delete, [{"number": int(n)} for n in numbers])
             self._count_up(db, "version")
             self._count_up(db, "generation")
 
@@ -212,7 +212,7 @@ class Bank:
         return sorted((Hit(row, scores[row.n]) for row in rows), key=lambda hit: -hit.score)
 
     def refresh(self) -> None:
-        """Take in the vectors that were added since the last search; all where rows went."""
+        """Load the vectors added since the last search, or all if rows were removed since."""
         version, generation = self.meta("version"), self.meta("generation")
         if version == self._version:
             return
@@ -235,20 +235,20 @@ class Bank:
         return np.frombuffer(blob, dtype="<f4").reshape(len(lines), width), numbers
 
     def meta(self, key: str, default: str = "0") -> str:
-        """Return one fact about the bank, such as ``version`` (counts changes)."""
-        return self.db.scalar(sa.select(_facts.c.value).where(_facts.c.key == key)) or default
+        """Return a value of the meta table, such as ``version`` (counts changes)."""
+        return self.db.scalar(sa.select(_meta.c.value).where(_meta.c.key == key)) or default
 
     def __len__(self) -> int:
         """Return the number of rows."""
         return int(self.db.scalar(sa.select(sa.func.count()).select_from(row_table)))
 
     def _check(self, facts: Mapping[str, str]) -> None:
-        """Require these facts of an old bank, keep them in a new one."""
+        """Store ``facts`` in a new bank; raise ``UserError`` where an old bank's differ."""
         with self.db.write() as db:
-            stored = {row.key: row.value for row in db.execute(sa.select(_facts))}
+            stored = {row.key: row.value for row in db.execute(sa.select(_meta))}
             if not stored:
                 rows = [{"key": key, "value": value} for key, value in facts.items()]
-                db.execute(_facts.insert(), rows)
+                db.execute(_meta.insert(), rows)
                 return
         for key, value in facts.items():
             if stored.get(key) != value:
@@ -259,13 +259,13 @@ class Bank:
                 )
 
     def _count_up(self, db: sa.Connection, key: str) -> None:
-        value = sa.cast(sa.cast(_facts.c.value, sa.Integer) + 1, sa.Text)
-        new = self.db.insert(_facts).values(key=key, value="1")
+        value = sa.cast(sa.cast(_meta.c.value, sa.Integer) + 1, sa.Text)
+        new = self.db.insert(_meta).values(key=key, value="1")
         db.execute(new.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
 
 
 def bank_place(name: str | Path | None, kind: str = "state") -> str | Path:
-    """Return where the bank ``name`` is: a database, a path, the one place, or (None) the default."""
+    """Return the bank ``name``'s database, path or folder in ``$STATEGATE_HOME``; None: ``kind``'s."""
     if name is not None and is_database(name):
         return name
     named = Path(str(name or kind)).expanduser()
@@ -274,26 +274,26 @@ def bank_place(name: str | Path | None, kind: str = "state") -> str | Path:
 
 
 def known_banks() -> list[Path]:
-    """Return the folders of the banks in the one place, and of those under ``banks/`` here."""
+    """Return the folders of banks in ``$STATEGATE_HOME/banks`` and in ``./banks``, sorted."""
     roots = (home() / "banks", Path("banks"))
     files = [file for root in roots for file in root.glob(f"**/{_FILE}")]
     return sorted({file.parent for file in files if not file.parent.name.startswith(".")})
 
 
 def _fold(db: sa.Connection, id_: str, q: float) -> bool:
-    """Count a worth into the mean worth of a row; says whether there is such a row."""
-    own = row_table.c.id == id_
-    row = db.execute(sa.select(row_table.c.q, row_table.c.data).where(own)).first()
+    """Update a row's mean worth by one more value; say whether the row exists."""
+    is_row = row_table.c.id == id_
+    row = db.execute(sa.select(row_table.c.q, row_table.c.data).where(is_row)).first()
     if row is None:
         return False
-    seen = row.data.get("seen", 1)
-    values = {"q": (row.q * seen + q) / (seen + 1), "data": {**row.data, "seen": seen + 1}}
-    db.execute(row_table.update().where(own).values(values))
+    count = row.data.get("seen", 1)
+    values = {"q": (row.q * count + q) / (count + 1), "data": {**row.data, "seen": count + 1}}
+    db.execute(row_table.update().where(is_row).values(values))
     return True
 
 
 def _unit(vector: Vector) -> Vector:
-    """Return ``vector`` with length one. Raises ``UserError`` for one without a direction."""
+    """Return ``vector`` at length one. Raises ``UserError`` for zero or not finite ones."""
     length = float(np.linalg.norm(vector))
     if not np.isfinite(length) or length == 0:
         raise UserError("a vector has no direction (zero or not finite)")

@@ -61,9 +61,9 @@ class TraceStore:
         reward: float | None = 0.0,
         done: bool = False,
     ) -> None:
-        """Keep ``events`` as step ``step``, instead of this and later steps' old ones.
+        """Write the events of a step, replacing those of this step and of all later ones.
 
-        Later steps go because a step written again was stepped back to: its old future is gone.
+        A step that is written again was stepped back to: the later steps no longer happened.
         """
         key = {"episode_id": episode_id, "step": step}
         rows = [
@@ -89,31 +89,31 @@ class TraceStore:
             db.execute(upsert.on_conflict_do_update(index_elements=["episode_id"], set_=values))
 
     def steps_with(self, texts: Sequence[str]) -> list[tuple[str, int, str]]:
-        """Return (episode, step, thread) of every step that holds one of ``texts``.
+        """Return (episode, step, thread) of every step that contains one of ``texts``.
 
-        A step also holds what its episode's instruction and task do.
+        The instruction and task of an episode count as text of each of its steps.
         """
         joined = _events.outerjoin(_episodes, _episodes.c.episode_id == _events.c.episode_id)
         task = sa.type_coerce(_episodes.c.task, Text)
         columns = (_events.c.text, _episodes.c.instruction, task)
         keys = (_events.c.episode_id, _events.c.step, _episodes.c.thread_id)
-        holding: dict[tuple[str, int, str], None] = {}
+        matches: dict[tuple[str, int, str], None] = {}
         for text in texts:
-            # Not `contains`: SQLite's is blind to case, and refuses a long text.
-            held = [
+            # Not SQL's `contains`: SQLite's ignores case, and refuses a long text.
+            contains = [
                 sa.func.replace(column, words, "") != column
                 for words in (text, json.dumps(text)[1:-1])
                 for column in columns
             ]
-            query = sa.select(*keys).select_from(joined).where(sa.or_(*held))
+            query = sa.select(*keys).select_from(joined).where(sa.or_(*contains))
             for episode, step, thread in self._db.rows(query):
-                holding[episode, step, thread or ""] = None
-        return list(holding)
+                matches[episode, step, thread or ""] = None
+        return list(matches)
 
     def forget(self, steps: Sequence[tuple[str, int]] = (), threads: Iterable[str] = ()) -> int:
-        """Delete steps (episode, step) and whole threads; returns how many steps went.
+        """Delete steps (episode, step) and whole threads; return the number of deleted steps.
 
-        An episode that has no step left goes, and the instruction of one that lost a step.
+        An episode without steps is deleted; one that lost a step loses instruction and task.
         """
         joined = _events.join(_episodes, _episodes.c.episode_id == _events.c.episode_id)
         of_threads = (
@@ -123,14 +123,14 @@ class TraceStore:
         )
         count = 0
         with self._db.write() as db:
-            doomed = [*steps, *((row[0], row[1]) for row in db.execute(of_threads))]
-            for episode, step in dict.fromkeys(doomed):
-                here = _events.c.episode_id == episode, _events.c.step == step
-                count += bool(db.execute(_events.delete().where(*here)).rowcount)
-                own = _episodes.c.episode_id == episode
-                db.execute(_episodes.update().where(own).values(instruction="", task={}))
-                is_left = sa.exists().where(_events.c.episode_id == episode)
-                db.execute(_episodes.delete().where(own, ~is_left))
+            deleted = [*steps, *((row[0], row[1]) for row in db.execute(of_threads))]
+            for episode, step in dict.fromkeys(deleted):
+                is_step = _events.c.episode_id == episode, _events.c.step == step
+                count += bool(db.execute(_events.delete().where(*is_step)).rowcount)
+                is_episode = _episodes.c.episode_id == episode
+                db.execute(_episodes.update().where(is_episode).values(instruction="", task={}))
+                has_steps = sa.exists().where(_events.c.episode_id == episode)
+                db.execute(_episodes.delete().where(is_episode, ~has_steps))
         return count
 
     def episodes(self, *, done: bool | None = None) -> list[dict[str, Any]]:
@@ -148,17 +148,17 @@ class TraceStore:
         return [Event(*row) for row in self._db.rows(query.order_by(e.step, e.place))]
 
     def export_jsonl(self, path: str | Path) -> int:
-        """Write all episodes, oldest first, one JSON object a line; returns how many.
+        """Write all episodes, oldest first, one JSON object a line; return their number.
 
         Each line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward"}`` and the
-        episode's other facts. Nothing is left at ``path`` if writing fails.
+        episode's other columns. Nothing is left at ``path`` if writing fails.
         """
         return write_lines(path, map(self.exported, reversed(self.episodes())))
 
     def exported(self, episode: Mapping[str, Any]) -> dict[str, Any]:
         """Return an episode, a row of :meth:`episodes`, with its events as plain values.
 
-        A conversation, which nobody scores, has no ``reward``.
+        A conversation has no ``reward``: nobody scores it.
         """
         name = episode["episode_id"]
         row: dict[str, Any] = {

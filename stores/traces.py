@@ -2,7 +2,7 @@
 
 A line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward", "task", "instruction",
 "agent"}``. Pages made by our own worlds also carry ``"actions"``, their affordances;
-importers that do not know the key pass it over. ``stores.trace_store`` keeps events as they happen.
+importers that do not know the key ignore it. ``stores.trace_store`` keeps events as they happen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json
 
-#: A note is what a page said of what is asked; recent events hold it, traces do not.
+#: NOTE: the asked words that a page matched; only recent events in graph state hold it.
 EventKind = Literal["OBS", "ACT", "REWARD", "DONE", "ERROR", "NOTE"]
 
 
@@ -21,8 +21,8 @@ EventKind = Literal["OBS", "ACT", "REWARD", "DONE", "ERROR", "NOTE"]
 class Event:
     """One thing that happened: ``t`` is the step (from 0) in which it did.
 
-    ``instruction`` is what the task asks for, where whoever tells of the event knows it: it helps to
-    read the event, and is no part of it.
+    ``instruction`` is the task's, if known: it helps to read the event, and is neither compared nor
+    stored.
     """
 
     kind: EventKind
@@ -53,7 +53,7 @@ class Trajectory:
     actions: tuple[tuple[str, ...], ...] = ()
 
     def to_row(self) -> dict[str, object]:
-        """Return the episode as an export line holds it."""
+        """Return the episode as the JSON object of an export line."""
         affordances = iter(self.actions)
         rows: list[dict[str, object]] = []
         for event in self.events:
@@ -72,7 +72,7 @@ class Trajectory:
 
 
 def read_trajectories(path: str | Path) -> list[Trajectory]:
-    """Read an export. Raises ``UserError`` naming the file, and the line if that is the trouble."""
+    """Read an export. Raises ``UserError`` that names the file, and a broken line's number."""
     trajectories: list[Trajectory] = []
     fix = "record some with `stategate data trajectories`"
     with (
@@ -90,7 +90,7 @@ def read_trajectories(path: str | Path) -> list[Trajectory]:
 
 
 def events_of(row: Mapping[str, Any]) -> tuple[Event, ...]:
-    """Return the events of an exported episode. Raises what a broken one raises."""
+    """Return the events of an exported episode. Raises for a broken one."""
     return tuple(Event(e["event_type"], str(e["text"]), int(e["t"])) for e in row["events"])
 
 

@@ -23,7 +23,7 @@ from functools import lru_cache
 
 from stategate.envs.protocols import Chunk, Fragment, FragmentRole
 from stategate.nodes.protocols import Piece
-from stategate.nodes.retrieval.align import Focus, headed, parts_of, stretches, word_runs
+from stategate.nodes.retrieval.align import Focus, parts_of, split_head, stretches, word_runs
 from stategate.nodes.retrieval.page import ARROW, BREAK, lead, render, text_of
 from stategate.stores.text import words_of
 from stategate.stores.tokens import count_tokens
@@ -127,7 +127,7 @@ def _add_headed(
     ladder: Ladder, chunk: Chunk, focus: Focus, line: Fragment, title_words: set[int]
 ) -> None:
     """Add a "Head: words" line; its head and line break come with the first of its words."""
-    head, body = headed(line.text)
+    head, body = split_head(line.text)
     if head:
         ladder.add(Fragment(f"{head}:", role="lead" if line.label else line.role))
     before = _cost(f"{head}:\n") if head else 1

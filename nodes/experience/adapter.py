@@ -1,7 +1,7 @@
-"""How finished steps of a world are told: what memories keep of a page, what experience says of a move.
+"""Past steps of a world in words: pages for memories, moves for experience.
 
-The optional companion of a world's view. A view reads the page that is shown now; an adapter words what
-is over, so that it carries over to later steps and to other tasks. An env kind names its adapter with
+The optional companion of a world's view. A view reads the current page; an adapter describes past
+steps, so that they carry over to later steps and to other tasks. An env kind names its adapter with
 ``experience()``; a world without one gets the defaults here.
 """
 
@@ -16,14 +16,14 @@ from stategate.stores.traces import Event
 
 @dataclass(frozen=True)
 class Fact:
-    """What an episode has shown, such as ("shelf 2", "holds", "a red box")."""
+    """A (subject, relation, value) that an episode showed: ("shelf 2", "holds", "a red box")."""
 
     subject: str
     relation: str
     value: str
 
 
-#: The move that opens one of several things that compete.
+#: The move that opens one of several competing entries.
 OPEN = "open"
 
 
@@ -36,23 +36,23 @@ class ExperienceAdapter:
     # What memories keep of a page
 
     def summary_line(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
-        """Return the page on one line, without the first place where it repeats the instruction.
+        """Return the page on one line, without its first repetition of the instruction.
 
-        ``bare``: and without its marks (here there are none).
+        ``bare``: also without the world's markup (a plain page has none).
         """
         text, wish = one_line(page), one_line(instruction)
         return text.replace(wish, "", 1).strip() if wish and wish != text else text
 
     def matched_words(self, observation: Observation, instruction: str) -> str:
-        """Return the instruction's words that a page met, "" where that is not worth a note."""
+        """Return the instruction's words that a page holds, "" for a page that needs no note."""
         return ""
 
     def facts(self, events: Sequence[Event], observation: Observation) -> Sequence[Fact]:
-        """Return what the events and the last page have shown."""
+        """Return the facts that the events and the last page showed."""
         return ()
 
     def is_echoed(self, action: str) -> bool:
-        """Say whether the page after ``action`` tells what it was, so that history need not."""
+        """Say whether the next page names ``action``, so that the history need not."""
         return False
 
     # What experience says of a move
@@ -60,7 +60,7 @@ class ExperienceAdapter:
     def move_of(self, instruction: str, action: str) -> str:
         """Return the kind of move that ``action`` is for this instruction: the action without numbers.
 
-        An action that is made of numbers alone stays as it is.
+        An action of numbers alone is kept.
         """
         general = one_line(re.sub(r"\d+", "", action.lower()))
         return general if any(c.isalpha() for c in general) else one_line(action.lower())
@@ -68,7 +68,7 @@ class ExperienceAdapter:
     def offers(self, move: str, instruction: str, observation: Observation) -> bool:
         """Say whether a page offers a move of this kind: one whose first word is the same."""
         moves = (self.move_of(instruction, action) for action in observation.actions)
-        return any(one.partition("_")[0] == move.partition("_")[0] for one in moves)
+        return any(offered.partition("_")[0] == move.partition("_")[0] for offered in moves)
 
     def action_of(self, move: str, instruction: str) -> str:
         """Return the action that ``move`` stands for under this instruction, "" where it is open."""

@@ -21,7 +21,7 @@ class AlfWorldExperience(ExperienceAdapter):
         return page_text(page)
 
     def facts(self, events: Sequence[Event], observation: Observation) -> Sequence[Fact]:
-        """Return what is in hand, then what each place held, or its state, when it was seen last."""
+        """Return what is in hand, then what each place held, or its state, at the last visit."""
         pages = {event.t: event.text for event in events if event.kind == "OBS"}
         pairs = [
             (event.text, pages.get(event.t + 1, "")) for event in events if event.kind == "ACT"
@@ -41,7 +41,7 @@ class AlfWorldExperience(ExperienceAdapter):
         return facts
 
     def is_echoed(self, action: str) -> bool:
-        """Say yes of what the next page begins with."""
+        """Say whether the next page begins with the action, as it does after these verbs."""
         return command_of(action).verb in _ECHOED
 
     def move_of(self, instruction: str, action: str) -> str:
@@ -53,8 +53,8 @@ class AlfWorldExperience(ExperienceAdapter):
         if command.verb == "take":
             return "take_asked" if kind_of(command.thing) == goal.thing else "take"
         if command.verb == "put":
-            is_there = kind_of(command.place) == goal.target
-            return "put_asked" if is_there and kind_of(command.thing) == goal.thing else "put"
+            is_target = kind_of(command.place) == goal.target
+            return "put_asked" if is_target and kind_of(command.thing) == goal.thing else "put"
         return super().move_of(instruction, action) if command.verb == "other" else command.verb
 
     def situation(self, instruction: str, last: str) -> Hashable:

@@ -32,7 +32,7 @@ _ACTION = re.compile(r"\s*([\w-]+)\s*\[(.*)\]\s*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Step:
-    """One atomic decision: an action as worlds write it, and what came of it.
+    """One atomic decision: an action as worlds write it, with the pages before and after it.
 
     ``before`` is the page that the decision was taken on, ``after`` the page that it led to.
     """
@@ -80,9 +80,9 @@ def from_events(
     task_id: str = "",
     source: str = "",
 ) -> Episode:
-    """Make an episode of its recorded events (see ``stores.traces``).
+    """Return the episode of recorded events (see ``stores.traces``).
 
-    Raises ``ValueError`` where there is no action, no first one, or one without a page before it.
+    Raises ``ValueError`` without an action or a first one, or for an action without its page.
     """
     pages: dict[int, list[str]] = {}
     acts: dict[int, str] = {}
@@ -102,12 +102,12 @@ def from_events(
             raise ValueError(f"step {t} has no page")
         after = pages[t][1:] if following is None else pages.get(following, [])[:1]
         steps.append(Step(acts[t], pages[t][0], after[0] if after else ""))
-    named, whole = task_id or episode_id, tuple(steps)
-    return Episode(episode_id, named, question, whole, reward, reward >= 1.0, source=source)
+    task = task_id or episode_id
+    return Episode(episode_id, task, question, tuple(steps), reward, reward >= 1.0, source)
 
 
-BLAME = 0.5  # what is left of the worth of decisions that led to a failure
-GAMMA = 0.97  # a step: a success ten steps away is worth 7.4
+BLAME = 0.5  # factor on the worth of a failed episode's decisions
+GAMMA = 0.97  # discount a step: a success ten steps later is worth 7.4
 
 
 def annotate(episode: Episode, adapter: ExperienceAdapter) -> list[tuple[float, str]]:
@@ -130,7 +130,7 @@ def annotate(episode: Episode, adapter: ExperienceAdapter) -> list[tuple[float, 
 
 #: Bumped when the wording of states changes: an old bank's vectors would not match any more.
 FORMAT = 1
-STEPS = 3  # earlier decisions told
+STEPS = 3  # latest decisions that a state holds
 _STORED = 40  # tokens of an earlier page that short-term memory keeps (its default)
 _EARLIER = 16  # tokens shown of an earlier page
 _CURRENT = 72  # tokens shown of the current page
@@ -147,7 +147,7 @@ def state_text(
 ) -> str:
     """Return the state after ``decisions``, pairs of action and the page it led to, oldest first.
 
-    ``start`` is the first page, told only where nothing was decided yet. Pages are as recorded.
+    ``start`` is the first page, used only before the first decision. Pages are as recorded.
     """
     lines = [f"Question: {truncate(one_line(question), _QUESTION)}"]
     recent = decisions[-STEPS:]
@@ -156,9 +156,9 @@ def state_text(
         is_last = i == len(recent) - 1
         if not is_last:  # shown as short-term memory would have kept it, even if all of it is known
             page = truncate(adapter.summary_line(page, question), _STORED)
-        seen = adapter.summary_line(page, question if is_last else "", bare=True)
-        seen = truncate(seen, _CURRENT if is_last else _EARLIER)
-        lines.append(f"{tool}({truncate(params, 32)}) → {seen}")
+        summary = adapter.summary_line(page, question if is_last else "", bare=True)
+        summary = truncate(summary, _CURRENT if is_last else _EARLIER)
+        lines.append(f"{tool}({truncate(params, 32)}) → {summary}")
     if not recent:
         page = adapter.summary_line(start, question, bare=True)
         lines.append(f"start → {truncate(page, _CURRENT)}")
@@ -175,7 +175,7 @@ def states_of(episode: Episode, adapter: ExperienceAdapter) -> list[str]:
 
 
 def situation(adapter: ExperienceAdapter, state: str) -> Hashable:
-    """Return what kind of situation a state's text tells.
+    """Return the class of situation (the adapter's key) of a state's text.
 
     Two states can be near in words and yet be different situations: advice does not carry over
     between those.
@@ -192,7 +192,7 @@ def situation(adapter: ExperienceAdapter, state: str) -> Hashable:
 
 
 def online_state(adapter: ExperienceAdapter, request: ContextRequest) -> str:
-    """Return the state of a running episode, from what its context builder may read."""
+    """Return the state text of a running episode, from the request of its context builder."""
     decisions: list[tuple[str, str]] = []
     page_of = {e.t: e.text for e in request.events if e.kind == "OBS"}
     acts = [event for event in request.events if event.kind == "ACT"]
@@ -206,8 +206,7 @@ def online_state(adapter: ExperienceAdapter, request: ContextRequest) -> str:
 
 # In a state bank ----------------------------------------------------------------------------------
 
-#: Cosine from which two states with the same move are one: the new one is folded into the old row's
-#: worth, so that worth becomes a mean over what happened there.
+#: Cosine from which two states with the same move are one row, whose worth is the mean of both.
 SAME = 0.995
 
 
@@ -219,9 +218,9 @@ def make_of(embedder: Embedder) -> str:
 def add_episode(
     bank: Bank, episode: Episode, embedder: Embedder, adapter: ExperienceAdapter
 ) -> int:
-    """Add the decisions of ``episode``, unless it was added before; returns how many rows are new.
+    """Add the decisions of ``episode``, unless it was added before; return the number of new rows.
 
-    New rows, what was folded and the mark that the episode was read are one transaction.
+    New rows, folded worths and the mark that the episode was read are one transaction.
     """
     if bank.is_read(episode.id):
         return 0
@@ -232,7 +231,7 @@ def add_episode(
     notes = annotate(episode, adapter)
     for i, (text, vector, (worth, words)) in enumerate(zip(texts, vectors, notes, strict=True)):
         move = adapter.move_of(episode.question, episode.steps[i].action)
-        # A row is trusted as its least trusted source is: others are not folded into it.
+        # Folding stays within one trust: a row must not gain worth from less trusted sources.
         twins = [
             hit.row.id
             for hit in bank.search(vector, 3)
@@ -263,14 +262,14 @@ def add_episode(
 
 
 def trust_of(row: Row) -> float:
-    """Return how far a row's source is trusted (0 to 1): wholly, where an older bank does not say."""
+    """Return the trust of a row's source, 0 to 1; 1 in an older bank, which does not say."""
     trust = row.data.get("trust", 1.0)
     return float(trust) if isinstance(trust, int | float) and trust == trust else 0.0
 
 
 def untrusted(bank: Bank, min_trust: float) -> frozenset[int]:
-    """Return the numbers of the rows that are trusted less than ``least``."""
-    # The last field of what is trusted wholly; JSON escapes the quotes of any text that looks the same.
+    """Return the numbers of the rows that are trusted less than ``min_trust``."""
+    # Skip rows that end in trust 1.0. No text can imitate that: JSON escapes its quotes.
     text = sa.type_coerce(row_table.c.data, Text)
     rows = bank.rows(text.like('%"trust":%'), text.not_like('%"trust": 1.0}'))
     return frozenset(row.n for row in rows if trust_of(row) < min_trust)

@@ -1,4 +1,4 @@
-"""WebShop's past steps in words: kinds of moves, pages on one line, which asked words a page met."""
+"""WebShop's past steps in words: kinds of moves, pages on one line, which asked words a page holds."""
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
@@ -33,13 +33,13 @@ _MOVES = {
 _CLICKED = re.compile(r"\[clicked button\] (.*?) \[clicked button_\]")
 _MARKS = re.compile(r"\[/?button_?\]|\[SEP\]|Instruction:|Back to Search|< Prev|Next >|[][]")
 _WORD = re.compile(r"[a-z0-9]+")
-_SMALL = frozenset(
+_FUNCTION_WORDS = frozenset(
     "a s me an of in or i to is the and with for that are from this want need find looking".split()
 )
-_HALF = 0.5
-_SEARCHED = 0.25  # how much a word must matter to be noted
-_MET = 0.5  # how far a page must say a word to have met it
-#: What is noted of a product's page that met nothing.
+_IN_SEARCH = 0.5  # share of a part's words that a search must hold to include the part
+_MIN_WEIGHT = 0.25  # of a word that is noted: how much it matters
+_MIN_COVER = 0.5  # how well a page must match a word to hold it
+#: The note of a product's page that holds no asked word.
 NOTHING = "nothing"
 
 
@@ -51,7 +51,7 @@ class WebShopExperience(ExperienceAdapter):
     def summary_line(self, page: str, instruction: str = "", *, bare: bool = False) -> str:
         """Return the page on one line without the instruction, which every page repeats.
 
-        Only its first place goes: a short instruction ("a lamp") may be part of a title too.
+        Only the first repetition goes: a short instruction ("a lamp") may be part of a title too.
         """
         text, wish = one_line(page), one_line(instruction)
         if wish:
@@ -61,11 +61,11 @@ class WebShopExperience(ExperienceAdapter):
         return one_line(_MARKS.sub(" ", _CLICKED.sub(r"(chosen) \1", text))) if bare else text
 
     def matched_words(self, observation: Observation, instruction: str) -> str:
-        """Return the words that an item's title and asked values, or a sub-page, met."""
+        """Return the asked words in an item's title and values, or in a sub-page."""
         return _matched(chunk_page(observation), instruction)
 
     def is_echoed(self, action: str) -> bool:
-        """Say yes of searches: the page of results says what was searched."""
+        """Say whether it is a search: the page of results repeats its words."""
         return action.startswith("search[")
 
     def move_of(self, instruction: str, action: str) -> str:
@@ -85,7 +85,7 @@ class WebShopExperience(ExperienceAdapter):
         return "option" if is_requested else "other_option"
 
     def action_of(self, move: str, instruction: str) -> str:
-        """Return the search that the move comes to, "" for any other move."""
+        """Return the search that the move stands for, "" for any other move."""
         query = AlignedInstruction.of(instruction).written(*FORMS[move]) if move in FORMS else ""
         return f"search[{query}]" if query else ""
 
@@ -98,24 +98,24 @@ class WebShopExperience(ExperienceAdapter):
 
 
 def _search_form(question: str, words: str) -> str:
-    """Return which parts of the question the search words hold (half of a part counts)."""
+    """Return the kind of search: which parts of the question its words include."""
     goal = AlignedInstruction.of(question)
     options = list(words_of(goal.written("value")))
     properties = list(words_of(goal.written("property")))
-    has_options = overlap(options, words) >= _HALF
-    if overlap(properties, words) >= _HALF:
+    has_options = overlap(options, words) >= _IN_SEARCH
+    if overlap(properties, words) >= _IN_SEARCH:
         return "search" if has_options else "search_no_options"
     return "search_kind_options" if has_options and options else "search_kind"
 
 
 def _content(text: str) -> set[str]:
-    return {word for word in _WORD.findall(text) if word not in _SMALL}
+    return {word for word in _WORD.findall(text) if word not in _FUNCTION_WORDS}
 
 
 def _matched(chunks: Sequence[Chunk], instruction: str) -> str:
-    """Return the instruction's words that the page of one product met, those it says side by side.
+    """Return the instruction's words that one product's page holds, adjacent ones as a run.
 
-    On an item's page these are words of its title and of asked values that it offers.
+    On an item's page: those of its title and of asked values that it offers.
     """
     title = " ".join(" ".join(c.data["lines"][:1]) for c in chunks if c.role == "subject")
     detail = " ".join(" ".join(c.data["lines"]) for c in chunks if c.role == "text")
@@ -125,14 +125,14 @@ def _matched(chunks: Sequence[Chunk], instruction: str) -> str:
     choices = [(c.choice.name, c.choice.values) for c in chunks if c.choice and c.choice.values]
     goal = AlignedInstruction.of(instruction, choices, title)
     parsed = goal.parsed
-    matched = [quality > _MET for quality in covered(parsed, f"{title} {detail}")]
+    matched = [quality > _MIN_COVER for quality in covered(parsed, f"{title} {detail}")]
     for choice in goal.choices:
         if choice.requested[choice.best] >= choice.none:
-            for place in choice.spans[choice.best].places:
-                matched[place] = True
+            for i in choice.spans[choice.best].places:
+                matched[i] = True
     stretches: list[list[int]] = []
     for i, token in enumerate(parsed.tokens):
-        if not matched[i] or token.is_small or parsed.matters[i] < _SEARCHED:
+        if not matched[i] or token.is_small or parsed.matters[i] < _MIN_WEIGHT:
             continue
         last = stretches[-1][-1] if stretches else -2
         if last == i - 1 and parsed.clause[i] == parsed.clause[last]:
@@ -140,5 +140,5 @@ def _matched(chunks: Sequence[Chunk], instruction: str) -> str:
         else:
             stretches.append([i])
     words = parsed.tokens
-    texts = [parsed.text[words[part[0]].start : words[part[-1]].end] for part in stretches]
+    texts = [parsed.text[words[run[0]].start : words[run[-1]].end] for run in stretches]
     return ", ".join(dict.fromkeys(texts)) or NOTHING

@@ -23,8 +23,8 @@ from stategate.stores.corpus.lexical import stop_words
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 
-#: A document of weight zero gets this weight, whose logarithm no attention score outweighs.
-_NOTHING = 1e-30
+#: In place of weight zero: its logarithm is finite, and no attention score outweighs it.
+_MIN_WEIGHT = 1e-30
 _QUESTION_TOKENS = 512
 _QUESTION = "\n\nQuestion:"
 _CONTENT = re.compile(r"\w+(?:['’]\w+)?")
@@ -67,10 +67,10 @@ class Backend:
             start = self._tokenizer.eos_token_id
         ids = self._tokenizer(document, add_special_tokens=False)["input_ids"]
         ids = [int(start or 0), *ids][: self.max_tokens]
-        places = torch.arange(self.max_tokens - len(ids), self.max_tokens)
+        positions = torch.arange(self.max_tokens - len(ids), self.max_tokens)
         with torch.no_grad():
             cache = self._model.base_model(
-                torch.tensor([ids]), position_ids=places[None], use_cache=True
+                torch.tensor([ids]), position_ids=positions[None], use_cache=True
             ).past_key_values
         layers = [torch.stack([layer.keys[0], layer.values[0]]) for layer in cache.layers]
         return torch.stack(layers).float()
@@ -85,7 +85,7 @@ class Backend:
         lengths = torch.tensor([state.shape[-2] for state in states])
         layers = torch.cat([state.to(self._model.dtype) for state in states], dim=-2).unsqueeze(2)
         # A document's tokens share its bias; the question's own are masked causally.
-        bias = weights.clamp_min(_NOTHING).log().repeat_interleave(lengths).expand(len(ids), -1)
+        bias = weights.clamp_min(_MIN_WEIGHT).log().repeat_interleave(lengths).expand(len(ids), -1)
         causal = torch.full((len(ids), len(ids)), float("-inf")).triu(1)
         logits: Tensor = self._model(
             torch.tensor([ids]),
@@ -106,9 +106,9 @@ class Backend:
 
 
 def question_tokens(tokenizer: Any, question: str, max_tokens: int) -> tuple[list[int], list[int]]:
-    """Return the token ids of ``question`` behind its prefix, and the places that the loss is over.
+    """Return the token ids of ``question`` behind its prefix, and the positions that the loss is over.
 
-    Those of content words; of all words where the question has only function words. Raises
+    Those are the content words', or all words' of a question of function words alone. Raises
     ``UserError`` for an empty question.
     """
     line = one_line(question)
@@ -123,11 +123,11 @@ def question_tokens(tokenizer: Any, question: str, max_tokens: int) -> tuple[lis
         for match in _CONTENT.finditer(text, start)
         if match[0].lower() not in stop_words()
     ]
-    inside = [place for place, (_, end) in enumerate(spans) if start < end and place > 0]
+    inside = [i for i, (_, end) in enumerate(spans) if start < end and i > 0]
     chosen = [
-        place
-        for place in inside
-        if any(spans[place][0] < stop and begin < spans[place][1] for begin, stop in content)
+        i
+        for i in inside
+        if any(spans[i][0] < stop and begin < spans[i][1] for begin, stop in content)
     ]
     if not inside:
         raise UserError(

@@ -12,7 +12,7 @@ from stategate.nodes.protocols import Embedder
 from stategate.stores.assets.weights import load_arrays
 from stategate.stores.memory.recall import Asked, asked_of
 
-_LETTERS = 700  # of a passage that are read
+_MAX_CHARACTERS = 700  # of a passage that the judge reads
 
 
 @cache
@@ -22,12 +22,14 @@ def _reader(checkpoint: str) -> PairReader:
 
 def fact_chances(question: str, facts: Sequence[str]) -> list[float]:
     """Return the probability that each fact of memory answers ``question``."""
-    return _reader("judge").chances([(question, fact[:_LETTERS]) for fact in facts])
+    return _reader("judge").chances([(question, fact[:_MAX_CHARACTERS]) for fact in facts])
 
 
 def sentence_chances(question: str, sentences: Sequence[str]) -> list[float]:
     """Return the probability that each sentence of documents answers ``question``."""
-    return _reader("judge-documents").chances([(question, text[:_LETTERS]) for text in sentences])
+    return _reader("judge-documents").chances(
+        [(question, text[:_MAX_CHARACTERS]) for text in sentences]
+    )
 
 
 def judged_question(

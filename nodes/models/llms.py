@@ -174,5 +174,5 @@ def key_from(variable: str, base_url: str) -> str:
 
 def _is_for(variable: str, host: str) -> bool:
     confirmed = (item.strip().rpartition("@") for item in os.environ.get(CONFIRMED, "").split(","))
-    pairs = {(name, place.lower()) for name, _, place in confirmed if name}
+    pairs = {(name, target.lower()) for name, _, target in confirmed if name}
     return host in KNOWN.get(variable, ()) or (variable, host) in pairs

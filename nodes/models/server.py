@@ -1,11 +1,11 @@
 """The embedded model server: llama.cpp (package ``xllamacpp``) on loopback, behind a random key.
 
 ``serve(model)`` starts at most one server per model file for this process and returns it; later
-calls share it. It speaks the OpenAI protocol, keeps the last prompt's prefix (a prompt that begins
-like the one before is read from where they part), and ends when the process does that started it.
+calls share it. It speaks the OpenAI protocol, caches the last prompt (of the next one only the
+part after the common prefix is read), and ends with the process that started it.
 
-The library runs in a process of its own, tied to this one by a pipe. In this very process it was
-tried and has three faults: loading a model blocks every Python thread, stopping in the middle of an
+The library runs in a child process, tied to this one by a pipe. Within this process it has three
+faults: loading a model blocks every Python thread, stopping in the middle of an
 answer waits forever, and leaving it to the interpreter's exit crashes.
 """
 
@@ -32,7 +32,7 @@ _CHILD = Path(__file__).with_name("llama_child.py")
 _PREFIX_CACHE_MIB = 512
 #: Bytes that llama.cpp needs beside the weights: compute buffers and vocabulary; and for each token of
 #: context in a small model (one of 8 billion parameters needs four times that).
-_OVERHEAD, _TOKEN = 350_000_000, 30_000
+_OVERHEAD, _BYTES_PER_TOKEN = 350_000_000, 30_000
 
 
 @dataclass
@@ -103,7 +103,7 @@ def _check(model: Path, n_ctx: int) -> None:
     with model.open("rb") as stream:
         if stream.read(4) != b"GGUF":
             raise UserError(f"{model} is not a GGUF model: fetch it again")
-    needed = model.stat().st_size + n_ctx * _TOKEN + _OVERHEAD
+    needed = model.stat().st_size + n_ctx * _BYTES_PER_TOKEN + _OVERHEAD
     free = _available_memory()
     if free is not None and needed > free:
         raise UserError(

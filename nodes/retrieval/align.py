@@ -1,4 +1,4 @@
-"""The aligner: what is asked meets what a page offers, in the terms of its world's view.
+"""The aligner: an instruction's words matched with a page's chunks, as its world's view gives them.
 
 ``language.instruction`` reads an instruction: how much each word matters, limits, what is excluded;
 learned and calibrated, the same for every world. Here its scores become what nodes need of a page:
@@ -28,17 +28,17 @@ from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.retrieval.page import describe, render
 from stategate.stores.text import words_of
 
-_PLACE_COST = 0.04  # of standing one place further down the page
+_RANK_COST = 0.04  # of each entry further down the page: order breaks near-ties
 _TALK = 0.2  # how much a word must matter for its sentence to be more than talk
-_ASKED = 0.3  # how much a word must matter to be looked for on a page
-_SURE = 0.5  # how much a word must matter to be asked
-_ENOUGH = 0.4  # share of the asked words that a page must say for a clear match
-_SAID = 0.6  # how far a word must be said
+_MATCHED = 0.3  # how much a word must matter to be matched with a page
+_SURE = 0.5  # probability above which a word is asked for, or a role certain
+_CLEAR_SHARE = 0.4  # of the asked words that a page must hold for a clear match
+_MIN_QUALITY = 0.6  # of a match between a word and a text
 _WORD = re.compile(r"\s*\S+")
-_BREAK = re.compile(r"(?<=[.;!?,])\s+")
+_CLAUSE_END = re.compile(r"(?<=[.;!?,])\s+")
 _SENTENCE = re.compile(r"(?<=[.!?;\n])\s+")
 _STRETCH_WORDS = 8
-_STEPS = 8  # how finely words are told apart by what they tell
+_WORTH_LEVELS = 8  # to which a token's worth is rounded, so that near-ties keep text order
 
 
 # Chunks: features that say what embeddings cannot ---------------------------------------------------
@@ -73,17 +73,17 @@ def match(instruction: str, chunks: Sequence[Chunk], done: Collection[str]) -> N
         for i, choice in choice_scores(instruction, chunks).items()
         if _is_waiting(chunks[i], choice, done)
     ]
-    for place, i in enumerate(waiting):
-        features[i, 1] = 1 / (1 + place)
-    fresh = [
+    for rank, i in enumerate(waiting):
+        features[i, 1] = 1 / (1 + rank)
+    unopened = [
         i
         for i, c in enumerate(chunks)
         if c.role == "entry" and not features[i, 3] and not features[i, 4]
     ]
-    scores = entry_scores(parsed, [title_of(chunks[i]) for i in fresh])
-    order = sorted(range(len(fresh)), key=lambda k: _PLACE_COST * k - scores[k])
-    for place, k in enumerate(order):
-        features[fresh[k], 2] = 1 / (1 + place)
+    scores = entry_scores(parsed, [title_of(chunks[i]) for i in unopened])
+    order = sorted(range(len(unopened)), key=lambda k: _RANK_COST * k - scores[k])
+    for rank, k in enumerate(order):
+        features[unopened[k], 2] = 1 / (1 + rank)
     return features
 
 
@@ -99,7 +99,7 @@ def entry_scores(parsed: ParsedInstruction, titles: Sequence[str]) -> list[float
 def word_weights(parsed: ParsedInstruction, titles: Sequence[str]) -> NDArray[np.float32]:
     """Return each instruction token's weight in comparing titles: the fewer hold it, the more."""
     cover = np.array([covered(parsed, title) for title in titles], dtype=np.float32)
-    holders = (cover.reshape(len(titles), len(parsed.tokens)) > _SAID).sum(axis=0)
+    holders = (cover.reshape(len(titles), len(parsed.tokens)) > _MIN_QUALITY).sum(axis=0)
     rarity = np.log((len(titles) + 1) / (holders + 1)) + 0.2
     return np.asarray(np.asarray(parsed.matters) * rarity, dtype=np.float32)
 
@@ -110,12 +110,12 @@ def title_of(chunk: Chunk) -> str:
 
 
 def choice_scores(instruction: str, chunks: Sequence[Chunk]) -> dict[int, ChoiceScores]:
-    """Return the instruction's scores for each choice on a page, by the place of its chunk."""
-    places = [i for i, chunk in enumerate(chunks) if chunk.choice is not None]
-    choices = [chunks[i].choice for i in places]
+    """Return the instruction's scores for each choice on a page, by the index of its chunk."""
+    indices = [i for i, chunk in enumerate(chunks) if chunk.choice is not None]
+    choices = [chunks[i].choice for i in indices]
     title = " ".join(title_of(chunk) for chunk in chunks if chunk.role == "subject")
     named = tuple((c.name, tuple(c.values)) for c in choices if isinstance(c, Choice))
-    return dict(zip(places, score_choices(instruction, named, title), strict=True))
+    return dict(zip(indices, score_choices(instruction, named, title), strict=True))
 
 
 def _is_waiting(chunk: Chunk, scores: ChoiceScores, done: Collection[str]) -> bool:
@@ -137,15 +137,15 @@ def parts_of(instruction: str) -> tuple[tuple[int, int, bool], ...]:
     the instruction is not understood, and no part is.
     """
     parsed = parse(instruction)
-    care = parsed.matters
+    weights = parsed.matters
     cuts = [0, *(m.start() for m in _SENTENCE.finditer(instruction)), len(instruction)]
-    understood = max(care, default=0.0) >= _SURE
+    understood = max(weights, default=0.0) >= _SURE
     parts = []
     for start, end in itertools.pairwise(cuts):
         if start == end:
             continue
         inside = [i for i, t in enumerate(parsed.tokens) if start <= t.start < end]
-        matter = any(care[i] >= _TALK or i in parsed.in_limit for i in inside)
+        matter = any(weights[i] >= _TALK or i in parsed.in_limit for i in inside)
         negates = any(parsed.excluded[i] >= _SURE for i in inside)
         parts.append((start, end, understood and not matter and not negates))
     return tuple(parts)
@@ -156,19 +156,19 @@ def parts_of(instruction: str) -> tuple[tuple[int, int, bool], ...]:
 
 @dataclass(frozen=True)
 class Focus:
-    """What decides how soon words are shown: asked ones, and which entries compete.
+    """The tiers of words: asked ones are shown first, those that tell competing entries apart before.
 
     ``rivals`` are the entries among which a choice is to be made, by chunk id; ``worth`` says of each
     token of the instruction how far it tells their titles apart. ``telling`` are the stretches of the
-    page's running text that together name all asked words that it holds. Without a ``parsed`` every
-    word is as good as another.
+    page's running text that together name all asked words that it holds. Without ``parsed`` only
+    ``words`` count.
     """
 
     parsed: ParsedInstruction | None = None
     rivals: frozenset[str] = frozenset()
     worth: tuple[float, ...] = ()
     telling: frozenset[str] = frozenset()
-    #: Where the world is seen in part: the stems asked of the thing itself, and all that are asked.
+    #: In partially observed worlds: stems of the asked thing and its properties, and all asked stems.
     things: frozenset[str] = frozenset()
     words: frozenset[str] = frozenset()
 
@@ -176,35 +176,35 @@ class Focus:
         """Return the tier of words: 1 where the instruction names them, else 3."""
         if self.parsed is None:
             return 1 if self.words.intersection(words_of(text)) else 3
-        return 1 if _goal_places(self.parsed, text) else 3
+        return 1 if _goal_tokens(self.parsed, text) else 3
 
     def title_tier(self, chunk: Chunk, word: str, title_words: set[int]) -> float:
         """Return the tier of a title's word, and add the goal's tokens it matches to ``title_words``.
 
-        A repeated match is not shown twice. Entries show the words first that tell them apart best,
-        the same in all of them, so that they can be compared.
+        A repeated match is not shown twice. All entries show the same words first, those that
+        tell them apart best, so that they can be compared.
         """
         if self.parsed is None:
             return self.tier(word)
-        news = _goal_places(self.parsed, word) - title_words
-        title_words |= news
-        if not news:
+        new_tokens = _goal_tokens(self.parsed, word) - title_words
+        title_words |= new_tokens
+        if not new_tokens:
             return 3
         if chunk.role != "entry":
             return 1
-        return 2 - 0.9 * max(self.worth[i] for i in news) + (chunk.id not in self.rivals)
+        return 2 - 0.9 * max(self.worth[i] for i in new_tokens) + (chunk.id not in self.rivals)
 
     def stretch_tier(self, stretch: str) -> int:
         """Return the tier of a stretch of running text."""
         return 1 if stretch in self.telling else max(self.tier(stretch), 2)
 
     def amount_tier(self, fragment: Fragment) -> int:
-        """Return the tier of an amount: who acts must know that it is beyond the limit."""
+        """Return the tier of an amount: 0 beyond the limit, which an actor must know."""
         return 0 if self.parsed is not None and self.parsed.excludes(fragment.amount) else 3
 
 
 def focus_on(request: ContextRequest) -> Focus:
-    """Return what the instruction asks of the candidates."""
+    """Return the focus of the request: asked words, rival entries, and the set cover of its text."""
     chunks = request.source.all()
     if request.profile.partially_observed:
         clauses = request.view.clauses(request.instruction)
@@ -229,9 +229,9 @@ def focus_on(request: ContextRequest) -> Focus:
         for fragment in render(chunk)
         if fragment.action is None and fragment.role == "text"
         for line in fragment.text.splitlines()
-        for stretch in stretches(headed(line)[1])
+        for stretch in stretches(split_head(line)[1])
     ]
-    return Focus(parsed, rivals, worth, _telling(parsed, running))
+    return Focus(parsed, rivals, worth, _set_cover(parsed, running))
 
 
 def _rivals(
@@ -239,7 +239,7 @@ def _rivals(
 ) -> tuple[frozenset[str], tuple[float, ...]]:
     """Return the best-scored entries and how well (0 to 1) each token tells their titles apart.
 
-    What was opened before, or is beyond the limit, is out of question.
+    Entries opened before, or beyond the limit, are no rivals.
     """
     fresh = [
         chunk
@@ -248,17 +248,17 @@ def _rivals(
     ]
     titles = [title_of(chunk) for chunk in fresh]
     worth = word_weights(parsed, titles)
-    title_words = set().union(*(_goal_places(parsed, title) for title in titles))
+    title_words = set().union(*(_goal_tokens(parsed, title) for title in titles))
     top = max((float(worth[i]) for i in title_words), default=1.0)
-    steps = (min(1.0, round(float(x) / top * _STEPS) / _STEPS) for x in worth)
+    steps = (min(1.0, round(float(x) / top * _WORTH_LEVELS) / _WORTH_LEVELS) for x in worth)
     return frozenset(chunk.id for chunk in fresh), tuple(steps)
 
 
 def clarity(request: ContextRequest) -> float:
-    """Return how clear (0 to 1) it is what the instruction asks of the candidates.
+    """Return how clearly (0 to 1) the instruction's words match the candidates.
 
-    It is clear where the page says enough of its words, weighed by how much they matter, and where
-    each choice that the page offers is surely asked or surely open.
+    Clear: the page holds enough of the words, weighted by how much they matter, and each choice that
+    it offers is surely asked or surely open.
     """
     instruction, chunks = request.instruction, request.source.all()
     if request.profile.partially_observed:
@@ -273,29 +273,29 @@ def clarity(request: ContextRequest) -> float:
     choices = [choice for choice in choice_scores(instruction, chunks).values() if choice.values]
     for choice in choices:
         span = choice.spans[choice.best]
-        for place, quality in zip(span.places, span.quality, strict=False):
-            cover[place] = max(cover[place], quality)
+        for i, quality in zip(span.places, span.quality, strict=False):
+            cover[i] = max(cover[i], quality)
     if not cover.any() and not any(chunk.role in ("entry", "subject") for chunk in chunks):
-        return 1.0  # nothing to be told apart
+        return 1.0  # no entries to choose among
     sure = min((max(*choice.requested, choice.none) for choice in choices), default=1.0)
-    return min(sure, float(weights @ cover) / float(weights.sum()) / _ENOUGH, 1.0)
+    return min(sure, float(weights @ cover) / float(weights.sum()) / _CLEAR_SHARE, 1.0)
 
 
 @lru_cache(maxsize=65536)
-def _goal_places(parsed: ParsedInstruction, text: str) -> frozenset[int]:
-    """Return the places of the instruction's content tokens that ``text`` contains."""
-    care = parsed.matters
+def _goal_tokens(parsed: ParsedInstruction, text: str) -> frozenset[int]:
+    """Return the indices of the instruction's content tokens that ``text`` contains."""
+    weights = parsed.matters
     return frozenset(
-        place
+        i
         for token in content(text)
-        for place, quality in token_matches(parsed, token)
-        if quality >= _SAID and care[place] >= _ASKED
+        for i, quality in token_matches(parsed, token)
+        if quality >= _MIN_QUALITY and weights[i] >= _MATCHED
     )
 
 
-def _telling(parsed: ParsedInstruction, candidates: Sequence[str]) -> frozenset[str]:
+def _set_cover(parsed: ParsedInstruction, candidates: Sequence[str]) -> frozenset[str]:
     """Return the greedy set cover: few ``candidates`` with all the goal's tokens that any matches."""
-    holds = {stretch: _goal_places(parsed, stretch) for stretch in candidates}
+    holds = {stretch: _goal_tokens(parsed, stretch) for stretch in candidates}
     missing = set().union(*holds.values())
     chosen: set[str] = set()
     while missing:
@@ -305,7 +305,7 @@ def _telling(parsed: ParsedInstruction, candidates: Sequence[str]) -> frozenset[
     return frozenset(chosen)
 
 
-def headed(line: str) -> tuple[str, str]:
+def split_head(line: str) -> tuple[str, str]:
     """Split "Head: words" into its head ("" if there is none) and the rest, its space included."""
     head, colon, body = line.partition(": ")
     return (head, " " + body) if colon and " " not in head else ("", line)
@@ -314,7 +314,7 @@ def headed(line: str) -> tuple[str, str]:
 def stretches(text: str) -> Iterator[str]:
     """Yield stretches of a few words, broken at punctuation; joined they are the text."""
     start = 0
-    breaks = [match.start() for match in _BREAK.finditer(text)]
+    breaks = [match.start() for match in _CLAUSE_END.finditer(text)]
     for end in (*breaks, len(text)):
         yield from word_runs(text[start:end])
         start = end

@@ -28,19 +28,19 @@ from stategate.stores.http import is_web
 from stategate.stores.progress import Progress
 
 Retrieval = Literal["hybrid", "rrf", "dense"]
-#: Candidates of a ranking that go into the fusion, and those whose sentences are read.
+#: Candidates of a ranking that go into the fusion, and those whose sentences are embedded.
 POOL, NEAR = 100, 24
-#: What a passage gains, in standard deviations, where the question holds its document's whole title.
+#: Standard deviations that a passage gains where the question holds its document's whole title.
 #: Chosen on 54 multi-hop development questions: nDCG@10 .851 without, .858 with 2, .861 with 4.
 NAMED = 2.0
-#: Passages of a folder that was not ingested from which only those are embedded that share words with
-#: a question: at some 20 a second the rest would take minutes before the first answer.
+#: From LAZY_FROM passages on, a folder that was not ingested embeds only the LAZY_POOL that BM25 finds
+#: for a question: at some 20 a second all would take minutes before the first answer.
 LAZY_FROM, LAZY_POOL = 1500, 40
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 class TextIndex:
-    """Texts searched as they are, in this process alone: no file, no cutting."""
+    """Search over whole texts in memory: each text is one passage."""
 
     def __init__(self, texts: Sequence[str], embedder: Embedder) -> None:
         self.embedder = embedder
@@ -54,13 +54,13 @@ class TextIndex:
         return self.embedder.embed([passage.text for passage in self.passages])
 
     def nearest(self, vector: Vector, k: int) -> list[tuple[int, float]]:
-        """Return the places of the ``k`` passages nearest to ``vector``, with cosines, best first."""
+        """Return (position, cosine) of the ``k`` passages nearest to ``vector``, best first."""
         scores = self._rows @ vector
         order = np.argsort(-scores, kind="stable")[:k]
         return [(int(i), float(scores[i])) for i in order]
 
     def find(self, query: str, k: int, how: Retrieval = "hybrid") -> list[tuple[int, float]]:
-        """Return the places of the ``k`` best passages for ``query``, with scores, best first.
+        """Return (position, score) of the ``k`` best passages for ``query``, best first.
 
         ``dense`` is cosine alone; ``rrf`` fuses cosine and BM25 by reciprocal ranks (Cormack et al.,
         2009); ``hybrid`` adds their standardised scores and that of the nearest sentence, and
@@ -77,7 +77,7 @@ class TextIndex:
         if how == "rrf":
             return reciprocal_ranks((dense, words))[:k]
         first = fuse_places((dense, words))
-        nearest = [place for place, _ in first[: max(NEAR, k)]]
+        nearest = [position for position, _ in first[: max(NEAR, k)]]
         parts = (dense, words, self._sentences(nearest, vector))
         fused = fuse_places([{p: part[p] for p in nearest if p in part} for part in parts])
         query_stems = set(stems(query))
@@ -85,23 +85,23 @@ class TextIndex:
         return sorted(total, key=lambda item: -item[1])[:k]
 
     def _dense(self, query: str, vector: Vector, k: int) -> dict[int, float]:
-        """Return the cosines of the passages that may matter for ``query``, by place."""
+        """Return the cosines of the passages that may matter for ``query``, by position."""
         return dict(self.nearest(vector, k))
 
-    def _is_named(self, place: int, query_stems: set[str]) -> bool:
+    def _is_named(self, position: int, query_stems: set[str]) -> bool:
         """Say whether a question's words hold the whole title of a passage's document."""
-        title = set(stems(self.passages[place].title))
+        title = set(stems(self.passages[position].title))
         return bool(title) and title <= query_stems
 
-    def _sentences(self, places: Sequence[int], vector: Vector) -> dict[int, float]:
+    def _sentences(self, positions: Sequence[int], vector: Vector) -> dict[int, float]:
         """Return the cosine of each passage's nearest sentence (read with the title in front)."""
         texts: list[str] = []
         owners: list[int] = []
-        for place in places:
-            parts = sentences_of(self.passages[place].text)
-            title = self.passages[place].title
+        for position in positions:
+            parts = sentences_of(self.passages[position].text)
+            title = self.passages[position].title
             texts += [f"{title}. {part}" if title else part for part in parts]
-            owners += [place] * len(parts)
+            owners += [position] * len(parts)
         if not texts:
             return {}
         scores = self.embedder.embed(texts) @ vector
@@ -141,12 +141,12 @@ class CorpusIndex(TextIndex):
         self._lazy_from = lazy_from
         self._is_pending = False  # passages are left to be embedded
         self._fingerprint = ""
-        self._place: dict[str, int] = {}
+        self._position: dict[str, int] = {}
 
     def sync(self) -> None:
-        """Bring the index up to the corpus.
+        """Update the index to the corpus's documents.
 
-        Killed in the middle it goes on where it stopped: ids derive from content.
+        A killed sync resumes where it stopped: ids derive from content.
         """
         with self._lock:
             fingerprint = self.corpus.fingerprint()
@@ -154,7 +154,7 @@ class CorpusIndex(TextIndex):
                 return
             with FileLock(str(self.corpus.folder / "index.lock")):
                 self.passages, self._lexical = prepare(self.corpus, self.chunking)
-                self._place = {passage.id: i for i, passage in enumerate(self.passages)}
+                self._position = {passage.id: i for i, passage in enumerate(self.passages)}
                 self._fill(self._lazy_from)
             self._fingerprint = fingerprint
 
@@ -170,23 +170,23 @@ class CorpusIndex(TextIndex):
                 rows = self.embedder.embed([titled(passage) for passage in part])
                 self._vectors.put([passage.id for passage in part], rows)
                 bar.update(len(part))
-        self._vectors.remove(sorted(ids - self._place.keys()))
+        self._vectors.remove(sorted(ids - self._position.keys()))
 
     def nearest(self, vector: Vector, k: int) -> list[tuple[int, float]]:
-        """Do the same by the vectors on disk; embed what was left for later first."""
+        """Return the same from the vectors on disk, after embedding the passages left for later."""
         with self._lock:
             if self._is_pending:
                 with FileLock(str(self.corpus.folder / "index.lock")):
                     self._fill()
         hits = self._vectors.search(vector, k)
-        return [(self._place[id_], score) for id_, score in hits if id_ in self._place]
+        return [(self._position[id_], score) for id_, score in hits if id_ in self._position]
 
     def _dense(self, query: str, vector: Vector, k: int) -> dict[int, float]:
         if not self._is_pending:
             return super()._dense(query, vector, k)
-        places = [place for place, _ in self._lexical.search(query, LAZY_POOL)]
-        rows = self.embedder.embed([titled(self.passages[place]) for place in places])
-        return dict(zip(places, map(float, rows @ vector), strict=True))
+        positions = [position for position, _ in self._lexical.search(query, LAZY_POOL)]
+        rows = self.embedder.embed([titled(self.passages[position]) for position in positions])
+        return dict(zip(positions, map(float, rows @ vector), strict=True))
 
 
 def sentences_of(text: str) -> list[str]:
@@ -212,13 +212,13 @@ class CorpusSource:
     def search(self, vector: Vector, k: int) -> list[tuple[Chunk, float]]:
         """Return the ``k`` passages nearest to ``vector`` (cosine), best first."""
         hits = self._index.nearest(np.asarray(vector, dtype=np.float32), k)
-        return [(self._chunk(place), score) for place, score in hits]
+        return [(self._chunk(position), score) for position, score in hits]
 
     def find(self, query: str, k: int, how: Retrieval = "hybrid") -> list[tuple[Chunk, float]]:
         """Return the ``k`` best passages for the words of ``query`` (see ``CorpusIndex.find``)."""
-        return [(self._chunk(place), score) for place, score in self._index.find(query, k, how)]
+        return [(self._chunk(i), score) for i, score in self._index.find(query, k, how)]
 
-    def _chunk(self, place: int) -> Chunk:
-        passage = self._index.passages[place]
+    def _chunk(self, position: int) -> Chunk:
+        passage = self._index.passages[position]
         facts = {"title": passage.title, "document": passage.document}
         return Chunk(passage.id, "passage", passage.text, (), facts)

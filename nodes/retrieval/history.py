@@ -1,4 +1,4 @@
-"""Parts of past results as a source of candidates, newest result first."""
+"""Tool results, split into chunks, as candidates for a context builder; newest result first."""
 
 import math
 from collections import Counter
@@ -15,7 +15,7 @@ from stategate.stores.text import words_of
 from stategate.stores.tokens import count_tokens
 
 _EMBEDDED = 64  # parts that one search embeds at most
-_SHORTEST = 12  # words of a part that does not count as longer than others
+_SHORTEST = 12  # words below which a part's score is not divided by its length
 
 
 class HistorySource:
@@ -61,28 +61,28 @@ class HistorySource:
 
 @lru_cache(maxsize=2048)
 def chunks_of(name: str, text: str) -> tuple[Chunk, ...]:
-    """Return the parts of a result as chunks; their ids are ``name`` and their place.
+    """Return the parts of a result as chunks; their ids are ``name/index``.
 
     Each is one fact, shown whole or not at all; HTML without its markup. In ``data``, ``leads`` are
-    the places of the parts that lead it, ``is_lead`` says whether it leads others, ``words`` are the
+    the indices of the parts that lead it, ``is_lead`` says whether it leads others, ``words`` are the
     stems of it and of its leads, ``shown`` is its text as a model reads it, ``size`` its tokens.
     """
     kind, parts = format_of(text), spans(text)
     texts = [text[part.start : part.end] for part in parts]
-    lines = [readable(own) if kind == "html" else own.strip() for own in texts]
+    lines = [readable(part_text) if kind == "html" else part_text.strip() for part_text in texts]
     words = [frozenset(words_of(line)) for line in lines]
     chunks = []
-    for place, (part, own, line) in enumerate(zip(parts, texts, lines, strict=True)):
+    for i, (part, part_text, line) in enumerate(zip(parts, texts, lines, strict=True)):
         data = {
             "leads": part.leads,
             "is_lead": part.is_lead,
-            "words": words[place].union(*(words[lead] for lead in part.leads)),
+            "words": words[i].union(*(words[lead] for lead in part.leads)),
             "shown": line,
             "size": count_tokens(line) + 1 if line else 0,
         }
-        fragment = line if kind == "html" else own.rstrip()
+        fragment = line if kind == "html" else part_text.rstrip()
         fragments = (Fragment(fragment, role="fact"),) if line else ()
-        chunks.append(Chunk(f"{name}/{place}", kind, own, data=data, fragments=fragments))
+        chunks.append(Chunk(f"{name}/{i}", kind, part_text, data=data, fragments=fragments))
     return tuple(chunks)
 
 
@@ -91,17 +91,17 @@ def visible_text(chunk: Chunk) -> str:
     return str(chunk.data["shown"])
 
 
-def with_leads(chunks: Sequence[Chunk], places: Iterable[int]) -> list[int]:
-    """Return the places in a result with those of the parts that lead them, in order."""
-    chosen = set(places)
+def with_leads(chunks: Sequence[Chunk], indices: Iterable[int]) -> list[int]:
+    """Return indices of a result's parts with those of the parts that lead them, sorted."""
+    chosen = set(indices)
     return sorted(chosen.union(*(chunks[i].data["leads"] for i in chosen)))
 
 
-def excerpt(chunks: Sequence[Chunk], places: Iterable[int]) -> str:
-    """Return parts of a result as lines, led by what leads them; "…" stands for what is between."""
+def excerpt(chunks: Sequence[Chunk], indices: Iterable[int]) -> str:
+    """Return parts of a result as lines, with the parts that lead them; "…" stands for gaps."""
     lines: list[str] = []
     last = -1
-    for i in with_leads(chunks, places):
+    for i in with_leads(chunks, indices):
         if i > last + 1 and lines:
             lines.append("…")
         if line := " ".join(visible_text(chunks[i]).split()):
@@ -111,20 +111,19 @@ def excerpt(chunks: Sequence[Chunk], places: Iterable[int]) -> str:
 
 
 def word_scores(query: str, chunks: Sequence[Chunk]) -> Vector:
-    """Return for each part the summed rarity of the words of ``query`` in it.
+    """Return each part's score: the summed rarity (BM25's idf) of the words of ``query`` in it.
 
-    A word is rare that few of ``chunks`` hold. Longer parts hold more words by chance: the sum is
-    divided by a slowly growing length.
+    Longer parts hold more words by chance: the sum is divided by the square root of the length.
     """
     scores = np.zeros(len(chunks), dtype=np.float32)
     query_words = frozenset(words_of(query))
-    every: list[frozenset[str]] = [chunk.data["words"] for chunk in chunks]
-    shared = [query_words & words for words in every]
+    part_words: list[frozenset[str]] = [chunk.data["words"] for chunk in chunks]
+    shared = [query_words & words for words in part_words]
     counts = Counter(word for words in shared for word in words)
     total = len(chunks) + 1
-    worth = {w: math.log(1 + (total - n + 0.5) / (n + 0.5)) for w, n in counts.items()}
+    rarity = {w: math.log(1 + (total - n + 0.5) / (n + 0.5)) for w, n in counts.items()}
     for i, words in enumerate(shared):
         if words:
-            length = max(len(every[i]), _SHORTEST) / _SHORTEST
-            scores[i] = sum(worth[word] for word in words) / length**0.5
+            length = max(len(part_words[i]), _SHORTEST) / _SHORTEST
+            scores[i] = sum(rarity[word] for word in words) / length**0.5
     return scores

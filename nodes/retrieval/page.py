@@ -1,4 +1,4 @@
-"""A page's chunks as a source of candidates, after earlier steps where the world is seen in part.
+"""Candidate chunks: the page's, preceded by past steps if the world is partially observed.
 
 Earlier steps come from the recent events in graph state, which short-term memory keeps within its
 budget: builders stay pure, and a resumed or forked episode finds them in its checkpoint.
@@ -18,16 +18,16 @@ from stategate.stores.traces import Event
 
 #: The end of a prompt line.
 BREAK = Fragment("\n", role="lead")
-#: Between a step's action and what came of it.
+#: Between a step's action and its outcome.
 ARROW = " => "
-#: What marks a command that was taken before, where a builder may drop the step itself.
+#: Marks a command that was taken before, where a builder may drop the step itself.
 DONE = "*"
-#: The line that says so.
+#: The header that explains the mark.
 LEGEND = f"So far ({DONE} marks what was done before):\n"
 
 
 class PageSource:
-    """The chunks of one page; in a world that is seen in part, after the earlier steps of ``events``.
+    """The chunks of one page; in a partially observed world preceded by the past steps of ``events``.
 
     ``search`` embeds them on first use (each text once, by hash).
     """
@@ -79,7 +79,7 @@ def render(chunk: Chunk) -> tuple[Fragment, ...]:
 
 
 def lead(text: str) -> Fragment:
-    """Return words of the frame, which lead what the world or a person says."""
+    """Return a fragment of our own frame, such as a label before text of the world or a person."""
     return Fragment(text, role="lead")
 
 
@@ -96,7 +96,7 @@ def describe(chunk: Chunk) -> str:
 def past_chunks(events: Sequence[Event]) -> list[Chunk]:
     """Return a chunk for each earlier step, oldest first: "3. go north => A wood.".
 
-    What came of the last step is the page itself; the first page, once it is past, is a chunk too.
+    The last step's outcome is the page itself; the first page, once it is past, is a chunk too.
     """
     pages = {event.t: one_line(event.text) for event in events if event.kind == "OBS"}
     acts = [event for event in events if event.kind == "ACT"]
@@ -110,7 +110,7 @@ def past_chunks(events: Sequence[Event]) -> list[Chunk]:
 
 
 def past_chunk(id_: str, number: str, action: str, outcome: str) -> Chunk:
-    """Return an earlier step as a chunk; ``data`` holds what its line is made of."""
+    """Return an earlier step as a chunk; ``data`` holds the parts of its line."""
     data = {"number": number, "action": action, "outcome": outcome}
     line = [lead(number)]
     line += [Fragment(action, role="action")] if action else []
@@ -124,7 +124,7 @@ def done_before(chunks: Sequence[Chunk]) -> frozenset[str]:
 
 
 def marked(fragments: Sequence[Fragment], done: frozenset[str]) -> list[Fragment]:
-    """Mark the commands that were taken before."""
+    """Return ``fragments`` with ``DONE`` after each command that was taken before."""
     return [
         replace(f, text=f.text + DONE, is_done=True)
         if f.action is not None and one_line(f.action) in done

@@ -1,9 +1,9 @@
-"""Text from outside as data: no line of it can be taken for a line of a prompt's own frame.
+"""Text from outside as data: no line of it looks like a line of the prompt's frame.
 
 Passages are folded to one line between tags that they cannot close; a mark stands where a paragraph,
 a heading, an item of a list or a row of a table ended. A page's line that begins as lines
-of the frame do ("Instruction:", "Actions so far:") is led by a mark, as a quotation in a letter is;
-actors of ours go by the pieces of a context, which say what is frame and what is page.
+of the frame do ("Instruction:", "Actions so far:") is led by a mark, as a quotation in a letter is.
+Our own actors read the pieces of a context instead, which tell frame from page.
 """
 
 import re
@@ -13,10 +13,10 @@ from dataclasses import replace
 from stategate.envs.protocols import Fragment
 from stategate.stores.text import one_line
 
-#: What leads a line that would otherwise look like the frame's.
+#: Leads a line that would otherwise look like the frame's.
 MARK = "> "
-#: What stands between two blocks of a folded passage.
-BREAK = "¶"
+#: Between two blocks of a folded passage.
+BLOCK_MARK = "¶"
 #: Lines of a paragraph that are all shorter than this are a list or verses, not wrapped text.
 _SHORT = 40
 ITEM = re.compile(r"\||(?:[-*+•]|#+|\d{1,3}[.)]) ")
@@ -30,7 +30,7 @@ _FRAME = re.compile(
 )
 #: What may stand before a line's first word: space, bullets, marks of emphasis.
 _BULLET = re.compile(r"(?:[^\w<]|_)+")
-_HEAD = 200  # characters of a line that are looked at
+_HEAD = 200  # characters of a line that are compared with the frame's words
 _TAG = re.compile(r"<(?=/?\s*document)", re.IGNORECASE)
 
 
@@ -40,14 +40,14 @@ def quote(number: int, title: str, text: str) -> tuple[Fragment, ...]:
     fragments.append(Fragment(">\n", role="lead"))
     for i, block in enumerate(_blocks(text)):
         plain = _TAG.sub("‹", block)
-        lead = f" {BREAK} " if i else MARK if is_frame(plain) else ""
+        lead = f" {BLOCK_MARK} " if i else MARK if is_frame(plain) else ""
         fragments += [Fragment(lead, role="lead")] if lead else []
         fragments.append(Fragment(plain))
     return (*fragments, Fragment("\n</document>\n", role="lead"))
 
 
 def _blocks(text: str) -> list[str]:
-    """Return paragraphs, headings, items of lists and rows of tables, each folded to one line."""
+    """Return paragraphs, headings, items of lists and rows of tables, each folded to item line."""
     blocks: list[str] = []
     paragraph: list[str] = []
     for line in (*map(one_line, text.splitlines()), ""):
@@ -56,12 +56,12 @@ def _blocks(text: str) -> list[str]:
             continue
         is_list = len(paragraph) > 1 and max(map(len, paragraph)) < _SHORT
         previous = "|"
-        for one in paragraph:
-            if is_list or ITEM.match(one) or previous[0] in "|#":
-                blocks.append(one)
+        for item in paragraph:
+            if is_list or ITEM.match(item) or previous[0] in "|#":
+                blocks.append(item)
             else:
-                blocks[-1] += f" {one}"
-            previous = one
+                blocks[-1] += f" {item}"
+            previous = item
         paragraph = []
     return blocks
 
@@ -76,7 +76,7 @@ def quoted_title(title: str) -> list[Fragment]:
 
 
 def is_frame(line: str) -> bool:
-    """Say whether ``line`` begins as a line of our own frame does; one that was led does not."""
+    """Say whether ``line`` begins as a line of our own frame does; one that MARK leads does not."""
     if line.startswith(MARK):
         return False
     bullet = _BULLET.match(line)
@@ -85,21 +85,21 @@ def is_frame(line: str) -> bool:
 
 
 def shielded(fragments: Sequence[Fragment]) -> tuple[Fragment, ...]:
-    """Return a chunk's fragments with each line led that imitates the frame.
+    """Return a chunk's fragments with ``MARK`` before each line that imitates the frame.
 
-    A lead is the view's own word, so lines that begin with one stay as they are.
+    Lines that begin with a lead fragment stay: a lead is written by the view, not by the page.
     """
     text = "".join(fragment.text for fragment in fragments)
     quoted: list[Fragment] = []
-    at = 0
+    offset = 0
     is_start = True
     for fragment in fragments:
         changed = ""
         for line in fragment.text.splitlines(keepends=True):
-            if is_start and fragment.role != "lead" and is_frame(text[at : at + _HEAD]):
+            if is_start and fragment.role != "lead" and is_frame(text[offset : offset + _HEAD]):
                 changed += MARK
             changed += line
-            at += len(line)
+            offset += len(line)
             is_start = line.splitlines() != [line]
         quoted.append(replace(fragment, text=changed))
     return tuple(quoted)

@@ -10,8 +10,8 @@ from stategate.nodes.protocols import Embedder
 from stategate.stores.corpus.lexical import Lexical, stemmer, stop_words
 
 Scores = NDArray[np.float64]
-#: Scores of some candidates by their places.
-ByPlace = Mapping[int, float]
+#: Scores of some candidates by their indices.
+ByIndex = Mapping[int, float]
 
 
 def bm25_over(texts: Sequence[str], *, stemmed: bool = False) -> Lexical:
@@ -58,29 +58,29 @@ def fuse(scores: Sequence[Sequence[float] | Scores]) -> Scores:
     return np.asarray(np.sum([z_scores(row) for row in scores], axis=0))
 
 
-def fuse_places(rankings: Sequence[ByPlace]) -> list[tuple[int, float]]:
+def fuse_places(rankings: Sequence[ByIndex]) -> list[tuple[int, float]]:
     """Fuse rankings of different candidates by the sum of their z-scores, best first.
 
-    What a ranking does not hold gets that ranking's lowest score: it is no better than the last.
+    A candidate that a ranking lacks gets its lowest score.
     """
-    places = sorted({place for scores in rankings for place in scores})
+    indices = sorted({index for scores in rankings for index in scores})
     lowest = [min(scores.values()) if scores else 0.0 for scores in rankings]
     rows = [
-        [scores.get(place, low) for place in places]
+        [scores.get(index, low) for index in indices]
         for scores, low in zip(rankings, lowest, strict=True)
     ]
-    return best_first(dict(zip(places, map(float, fuse(rows)), strict=True))) if places else []
+    return best_first(dict(zip(indices, map(float, fuse(rows)), strict=True))) if indices else []
 
 
-def reciprocal_ranks(rankings: Sequence[ByPlace]) -> list[tuple[int, float]]:
-    """Fuse by reciprocal ranks (Cormack et al., 2009), best first; ties keep the lower place."""
+def reciprocal_ranks(rankings: Sequence[ByIndex]) -> list[tuple[int, float]]:
+    """Fuse by reciprocal ranks (Cormack et al., 2009: 60), best first; ties keep the lower index."""
     fused: dict[int, float] = {}
     for scores in rankings:
-        for rank, (place, _) in enumerate(best_first(scores), 1):
-            fused[place] = fused.get(place, 0.0) + 1 / (60 + rank)
+        for rank, (index, _) in enumerate(best_first(scores), 1):
+            fused[index] = fused.get(index, 0.0) + 1 / (60 + rank)
     return best_first(fused)
 
 
-def best_first(scores: ByPlace) -> list[tuple[int, float]]:
-    """Return (place, score), best first; ties keep the lower place."""
+def best_first(scores: ByIndex) -> list[tuple[int, float]]:
+    """Return (index, score), best first; ties keep the lower index."""
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))

@@ -14,9 +14,10 @@ from stategate.stores.progress import Progress
 from stategate.stores.tokens import encode, encoding
 
 _FORM = re.compile(r"fixed-(\d+)-(\d+)")
-#: Between a word and a single space before the next no token goes on, however the rest is cut.
+#: No cl100k token crosses from a word into the space after it, so a long text may be encoded in parts
+#: that are cut there (and Progress can count them).
 _SEAM, _PART = re.compile(r"(?<=\S)(?= \S)"), 1_000_000
-#: The share of an evidence's words that a passage must hold to count as bearing it.
+#: Share of an evidence's words, in a row, that a passage must hold.
 _SHARE = 0.5
 
 
@@ -71,7 +72,7 @@ class Chunking:
 
 
 def _parts(text: str) -> Iterator[tuple[int, str]]:
-    """Yield ``text`` in parts of a million characters, with where each starts, cut between tokens."""
+    """Yield (start, part) of a text: parts of some million characters, cut between tokens."""
     start = 0
     while seam := _SEAM.search(text, start + _PART):
         yield start, text[start : seam.start()]
@@ -80,24 +81,24 @@ def _parts(text: str) -> Iterator[tuple[int, str]]:
 
 
 def cut_passages(document: str, title: str, text: str, chunking: Chunking) -> list[Passage]:
-    """Return the passages of one document. The same text under the same title keeps its ids."""
-    seen: dict[str, int] = {}
+    """Cut a document to passages; ids hash document, title and text, so unchanged text keeps its id."""
+    copies: dict[str, int] = {}
     passages = []
     for start, end in chunking.spans(text):
         part = text[start:end]
-        base = hashlib.sha256(
+        digest = hashlib.sha256(
             f"{document}\n{title}\n{part}".encode("utf-8", "replace")
         ).hexdigest()[:20]
-        seen[base] = seen.get(base, 0) + 1
-        id_ = base if seen[base] == 1 else f"{base}-{seen[base]}"
+        copies[digest] = copies.get(digest, 0) + 1
+        id_ = digest if copies[digest] == 1 else f"{digest}-{copies[digest]}"
         passages.append(Passage(id_, document, title, start, end, part))
     return passages
 
 
 def contains_evidence(passage: str, evidence: str) -> bool:
-    """Say whether ``passage`` holds ``evidence`` (a stretch of text), whole or its greater part.
+    """Say whether ``passage`` holds ``evidence`` (a text), or the greater part of it.
 
-    A window may cut an evidence in two: the half with most of the consecutive words counts.
+    Half of its words in a row are enough: a window may cut an evidence in two.
     """
     words = evidence.split()
     if not words:

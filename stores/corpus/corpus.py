@@ -3,9 +3,8 @@
 Texts are kept whole; passages are cut from them on demand, so one corpus serves every chunking.
 Ingesting again changes what changed and removes what is gone from the same origin.
 
-Passages and their BM25 index are kept beside it. Cutting and indexing are deterministic, so what was
-made once serves as long as the documents, the chunking and the libraries that cut and index are the
-same; a hash of all these is the folder's name.
+Passages and their BM25 index are kept beside it, in a folder named by a hash of the documents, the
+chunking and the libraries that cut and index: those determine both.
 """
 
 import hashlib
@@ -38,8 +37,8 @@ _documents = sa.Table(
     *(sa.Column(name, Text, nullable=False) for name in ("title", "text", "url", "sha256")),
     sqlite_with_rowid=False,
 )
-#: ``revision`` changes with every change of a document; ``seen:ORIGIN`` is how a folder looked.
-_facts = sa.Table(
+#: ``revision`` changes with every change of a document; ``seen:ORIGIN`` is the origin's signature.
+_meta = sa.Table(
     "meta",
     _metadata,
     sa.Column("key", Text, primary_key=True),
@@ -48,14 +47,14 @@ _facts = sa.Table(
 )
 _CORPUS = Schema(
     "corpus",
-    (create_tables(_documents, _facts),),
+    (create_tables(_documents, _meta),),
     fix="name another",
     mend="delete it and ingest its documents again",
     durable=True,
 )
-_FORMAT = "1"
-_MAKERS = ("bm25s", "PyStemmer", "tiktoken")
-_PASSAGES, _WORDS = "passages.jsonl", "bm25"
+_FORMAT = "1"  # of prepared files
+_LIBRARIES = ("bm25s", "PyStemmer", "tiktoken")
+_PASSAGES, _BM25 = "passages.jsonl", "bm25"
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,40}")
 
 
@@ -71,24 +70,24 @@ class Changes:
 
     @property
     def read(self) -> list[str]:
-        """The documents that are there now."""
+        """The ids of the documents in the corpus after the ingest."""
         return [*self.added, *self.updated, *self.unchanged]
 
     def extend(self, more: "Changes") -> None:
-        """Add what another ingest did."""
+        """Add the changes of another ingest."""
         for name, items in vars(more).items():
             getattr(self, name).extend(items)
 
 
 class Corpus:
-    """Documents by name, or by a place of shared tables (``$STATEGATE_POSTGRES#notes``).
+    """The documents under a name, or in shared tables (``$STATEGATE_POSTGRES#notes``).
 
-    Raises ``UserError`` where that is none or cannot be written.
+    Raises ``UserError`` where the name is invalid or the database cannot be written.
     """
 
     def __init__(self, name: str, folder: Path | None = None, *, create: bool = True) -> None:
         self.name, self.is_shared = name, is_database(name)
-        #: What its indexes are called, and what tells it from others of that name.
+        #: ``title`` names its indexes; ``identity`` tells corpora of one name apart.
         self.title, self.identity = name, name
         if self.is_shared:
             url, self.title = split_place(name, "main")
@@ -101,25 +100,27 @@ class Corpus:
         self.folder = folder or corpora() / name
         if not self.is_shared:
             self.identity = str(self.folder)
-        # What is read of a folder can be read again; what was ingested under a name cannot.
+        # A folder's documents can be read again (a cache); what was ingested under a name cannot.
         schema = replace(_CORPUS, is_cache=folder is not None)
         self._db = Database(
             name if self.is_shared else self.folder / "corpus.sqlite", schema, create=create
         )
 
-    def sync(self, origin: str, items: Iterable[Document | Skipped], look: str = "") -> Changes:
-        """Make ``origin``'s part of the corpus what ``items`` say, in one transaction.
+    def sync(
+        self, origin: str, items: Iterable[Document | Skipped], signature: str = ""
+    ) -> Changes:
+        """Replace ``origin``'s documents by ``items``, in one transaction; return what changed.
 
-        A file that is skipped now but was read before keeps its earlier text: it is not gone.
-        ``look`` is remembered as what the origin looked like (see :meth:`looked`).
+        A file that is skipped now but was read before keeps its earlier text: it still exists.
+        ``signature`` is kept (see :meth:`looked`): an origin with the same one need not be read again.
         """
-        changes, seen = Changes(), set()
+        changes, item_ids = Changes(), set()
         c = _documents.c
         with self._db.write() as db:
             query = sa.select(c.id, c.sha256).where(c.origin == origin)
             hashes = {row.id: row.sha256 for row in db.execute(query)}
             for item in items:
-                seen.add(item.id)
+                item_ids.add(item.id)
                 if isinstance(item, Skipped):
                     changes.skipped.append(item)
                     continue
@@ -131,24 +132,24 @@ class Corpus:
                 values = {**vars(item), "origin": origin, "sha256": item.sha256}
                 put = self._db.insert(_documents).values(values)
                 db.execute(put.on_conflict_do_update(index_elements=["id", "origin"], set_=values))
-            changes.removed = sorted(set(hashes) - seen)
+            changes.removed = sorted(set(hashes) - item_ids)
             for id_ in changes.removed:
                 db.execute(_documents.delete().where(c.origin == origin, c.id == id_))
             if changes.added or changes.updated or changes.removed:
-                self._note(db, "revision", uuid4().hex)
-            self._note(db, f"seen:{origin}", look)
+                self._set_meta(db, "revision", uuid4().hex)
+            self._set_meta(db, f"seen:{origin}", signature)
         return changes
 
-    def _note(self, db: sa.Connection, key: str, value: str) -> None:
-        new = self._db.insert(_facts).values(key=key, value=value)
+    def _set_meta(self, db: sa.Connection, key: str, value: str) -> None:
+        new = self._db.insert(_meta).values(key=key, value=value)
         db.execute(new.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
 
     def looked(self, origin: str) -> str:
-        """Return the ``look`` of the origin's last sync, "" if there was none."""
-        return self._fact(f"seen:{origin}")
+        """Return the signature of the origin at its last sync, "" if there was none."""
+        return self._get_meta(f"seen:{origin}")
 
-    def _fact(self, key: str) -> str:
-        return self._db.scalar(sa.select(_facts.c.value).where(_facts.c.key == key)) or ""
+    def _get_meta(self, key: str) -> str:
+        return self._db.scalar(sa.select(_meta.c.value).where(_meta.c.key == key)) or ""
 
     def documents(self) -> list[Document]:
         """Return all documents, by id."""
@@ -164,19 +165,19 @@ class Corpus:
         return list(by_id.values())
 
     def fingerprint(self) -> str:
-        """Return a word that changes whenever a document does: cheap to ask before each question."""
-        return self._fact("revision") or "empty"
+        """Return the revision, which changes with every document: cheap to read before a question."""
+        return self._get_meta("revision") or "empty"
 
     def is_new(self) -> bool:
-        """Say whether no document was ever kept here."""
+        """Say whether the corpus never held a document."""
         return self.fingerprint() == "empty"
 
     def remove(self) -> None:
-        """Delete the corpus with all that was made of it."""
+        """Delete the corpus and its indexes."""
         if self.is_shared:
             with self._db.write() as db:
                 db.execute(_documents.delete())
-                db.execute(_facts.delete())
+                db.execute(_meta.delete())
         self._db.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -193,7 +194,7 @@ def corpus_names() -> list[str]:
 
 
 def open_corpus(name: str) -> Corpus:
-    """Open a corpus that must be there. Raises ``UserError`` listing those that are."""
+    """Open an existing corpus. Raises ``UserError`` that lists the existing ones."""
     if is_database(name):
         return Corpus(name, create=False)
     if name not in corpus_names():
@@ -207,23 +208,28 @@ def open_corpus(name: str) -> Corpus:
 
 
 def _prepared_key(corpus: Corpus, chunking: Chunking) -> str:
-    """Return a hash of the corpus's state, the chunking and what cuts and indexes (64 hex digits)."""
-    parts = [_FORMAT, str(chunking), corpus.fingerprint(), *(f"{m} {version(m)}" for m in _MAKERS)]
+    """Return the SHA-256 of the corpus's revision, the chunking and the libraries' versions."""
+    parts = [
+        _FORMAT,
+        str(chunking),
+        corpus.fingerprint(),
+        *(f"{m} {version(m)}" for m in _LIBRARIES),
+    ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def prepare(corpus: Corpus, chunking: Chunking) -> tuple[list[Passage], Lexical]:
-    """Return the passages and their index: read if they are kept, else made and kept.
+    """Return a corpus's passages and their BM25 index, from the prepared files or made and saved.
 
-    One at a time for a corpus (hold its lock). Files that are damaged are made anew; where they
-    cannot be written (a full or read-only disk), they are made each time.
+    Hold the corpus's lock. Damaged files are made anew; where files cannot be written (a full or
+    read-only disk), passages and index are made at each call.
     """
     folder, key = corpus.folder / "prepared", _prepared_key(corpus, chunking)
-    place = folder / f"{chunking}-{key[:16]}"
+    target = folder / f"{chunking}-{key[:16]}"
     try:
-        lines = (place / _PASSAGES).read_text(encoding="utf-8").splitlines()
+        lines = (target / _PASSAGES).read_text(encoding="utf-8").splitlines()
         passages = [Passage(*parse_json(line)) for line in lines]
-        lexical = Lexical.load(place / _WORDS)
+        lexical = Lexical.load(target / _BM25)
         if lexical.size == len(passages):
             return passages, lexical
     except (OSError, ValueError, TypeError, KeyError, EOFError):
@@ -233,16 +239,16 @@ def prepare(corpus: Corpus, chunking: Chunking) -> tuple[list[Passage], Lexical]
     if _prepared_key(corpus, chunking) != key:  # changed while it was cut
         return passages, lexical
     try:
-        with atomic_path(place) as partial:
+        with atomic_path(target) as partial:
             partial.mkdir()
             lines = [json.dumps(astuple(passage)) + "\n" for passage in passages]
             (partial / _PASSAGES).write_text("".join(lines), encoding="utf-8")
-            lexical.save(partial / _WORDS)
+            lexical.save(partial / _BM25)
         for old in folder.glob(f"{chunking}-*"):
-            if old != place:
+            if old != target:
                 shutil.rmtree(old, ignore_errors=True)
     except UserError:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(target, ignore_errors=True)
     return passages, lexical
 
 

@@ -1,7 +1,7 @@
 """Files and web pages to documents: txt, md, html, pdf, json, csv and tsv, read as text.
 
-What cannot be read is told with its reason and harms nothing else. Document text is data: nothing
-in it is ever run, rendered or followed.
+A file that cannot be read is reported with the reason; the others are read. Document text is data:
+nothing in it is ever run, rendered or followed.
 """
 
 import hashlib
@@ -23,14 +23,14 @@ from stategate.stores.text import without_line_breaks
 MAX_BYTES = 20_000_000
 _AGENT = "stategate (a research agent; its corpora keep the pages it has read)"
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-_NAMED = 5  # kinds of files that are told of as skipped
-_PATIENCE = 120.0  # seconds that a page may take to come
+_LISTED_SUFFIXES = 5  # that the report of skipped files names
+_PATIENCE = 120.0  # seconds until the whole page must have arrived
 SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".csv", ".tsv")
 
 
 @dataclass(frozen=True)
 class Document:
-    """One text of a corpus. ``id`` is stable over fetches, ``origin`` what it was ingested with."""
+    """One text of a corpus. ``id`` is stable over fetches; ``origin`` is the ingested folder or URL."""
 
     id: str
     origin: str
@@ -40,20 +40,20 @@ class Document:
 
     @property
     def sha256(self) -> str:
-        """The hash of what the document says."""
+        """The hash of title and text."""
         return hashlib.sha256(f"{self.title}\n{self.text}".encode("utf-8", "replace")).hexdigest()
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A file or page that gave no document, and why; ``id`` is what its document would have had."""
+    """A file or page without a document, and why; ``id`` is the one its document would have."""
 
     id: str
     why: str
 
 
 def local_path(name: str) -> Path:
-    """Return the path that ``name`` is. Raises ``UserError`` for an address that is not read."""
+    """Return ``name`` as a path. Raises ``UserError`` for a URL: of those only http(s) is read."""
     scheme, _, rest = name.partition(":")
     if rest.startswith("//") or scheme.lower() == "file":
         is_file = scheme.lower() == "file"
@@ -63,7 +63,7 @@ def local_path(name: str) -> Path:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the readable kinds of files under ``folder``, sorted. Raises ``UserError``."""
+    """Return the files under ``folder`` whose suffix can be read, sorted. Raises ``UserError``."""
     if folder.is_file():
         return [folder]
     if not folder.is_dir():
@@ -80,10 +80,10 @@ def _files(folder: Path) -> list[Path]:
 
 
 def read_folder(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[Document | Skipped]:
-    """Yield the document of each file of ``folder``, or why it has none; other kinds as one.
+    """Yield each file's document or :class:`Skipped`; files of other suffixes as one ``Skipped``.
 
-    A link that leads out of the folder is not followed: whoever made the folder would choose what
-    is read of this machine.
+    A link out of the folder is not followed: its author would choose which files of this machine
+    are read.
     """
     base = folder if folder.is_dir() else folder.parent
     root = folder.resolve()
@@ -93,25 +93,27 @@ def read_folder(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[Document |
             yield Skipped(id_, "a link that leads out of the folder")
         else:
             yield read_document(path, id_, str(root), max_bytes)
-    endings = {p.suffix.lower() or p.name for p in _files(folder)}
-    if others := sorted(endings.difference(SUFFIXES)):
-        named = ", ".join(map(_id_of, others[:_NAMED])) + ", …" * (len(others) > _NAMED)
-        yield Skipped(named, f"of a folder only {' '.join(SUFFIXES)} are read")
+    suffixes = {p.suffix.lower() or p.name for p in _files(folder)}
+    if others := sorted(suffixes.difference(SUFFIXES)):
+        listed = ", ".join(map(_id_of, others[:_LISTED_SUFFIXES])) + ", …" * (
+            len(others) > _LISTED_SUFFIXES
+        )
+        yield Skipped(listed, f"of a folder only {' '.join(SUFFIXES)} are read")
 
 
 def _id_of(name: str) -> str:
-    """Return a document's id from its file's name: one line of text, and no other file's."""
-    broken = name.encode("utf-8", "surrogateescape")
+    """Return a document's id from its file's name: one line of text, unique to the name."""
+    raw = name.encode("utf-8", "surrogateescape")
     return "".join(
         c if without_line_breaks(c) == c else ascii(c)[1:-1]
-        for c in broken.decode("utf-8", "backslashreplace")
+        for c in raw.decode("utf-8", "backslashreplace")
     )
 
 
 def read_document(
     path: Path, id_: str, origin: str, max_bytes: int = MAX_BYTES
 ) -> Document | Skipped:
-    """Read one file. Every fault of it becomes a reason, never a traceback."""
+    """Read one file. A fault becomes ``Skipped`` with the reason, never an exception."""
     try:
         size = path.stat().st_size
         if size > max_bytes:
@@ -138,21 +140,21 @@ def from_bytes(
 ) -> Document | Skipped:
     """Turn a file's or a page's bytes into a document by ``suffix`` (".html", ".pdf", …).
 
-    ``charset`` is what came with them, such as a web server's word; it goes before the page's own.
+    ``charset`` is the web server's; it has precedence over the page's.
     """
     try:
         if suffix in (".pdf", ".html", ".htm"):
-            own, text = reader.shared.read(raw, suffix, charset)
+            inner_title, text = reader.shared.read(raw, suffix, charset)
         else:
             readers = {".json": _json, ".md": _markdown}
             content = decode(raw, charset)
-            own, text = readers[suffix](content) if suffix in readers else ("", content)
+            inner_title, text = readers[suffix](content) if suffix in readers else ("", content)
     except Unreadable as problem:
         return Skipped(id_, str(problem))
     text = text.replace("\r\n", "\n").replace("\x00", "")
     if not text.strip():
         return Skipped(id_, "there is no text in it")
-    return Document(id_, origin, own or title, text, url)
+    return Document(id_, origin, inner_title or title, text, url)
 
 
 def _markdown(content: str) -> tuple[str, str]:
@@ -182,13 +184,13 @@ def read_web(url: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:
     A page that cannot be fetched is ``Skipped`` with the reason: a corpus keeps its earlier text.
     """
     try:
-        kind, raw = _fetch(url)
+        content_type, raw = _fetch(url)
     except OSError as error:
         return Skipped(url, describe_error(error))
     suffix = Path(urlsplit(url).path).suffix.lower()
-    for word, of_kind in (("html", ".html"), ("pdf", ".pdf"), ("json", ".json")):
-        suffix = of_kind if word in kind else suffix
-    charset = _CHARSET.search(kind)
+    for media_type, extension in (("html", ".html"), ("pdf", ".pdf"), ("json", ".json")):
+        suffix = extension if media_type in content_type else suffix
+    charset = _CHARSET.search(content_type)
     document = from_bytes(raw, suffix, url, url, url, url, charset[1] if charset else None)
     if isinstance(document, Skipped):
         return document

@@ -1,4 +1,4 @@
-"""BM25 by bm25s: the words' half of hybrid retrieval, and of every ranking of candidates."""
+"""BM25: the lexical half of hybrid retrieval and of every ranking of candidates."""
 
 import logging
 import re
@@ -17,14 +17,14 @@ from stategate.stores.errors import require_extra
 from stategate.stores.progress import Progress
 
 Tokenise = Callable[[str], list[str]]
-_B = 0.75  # how much a long text is discounted
-_GROWING_K1 = 1.5  # how much a word counts that a text says again
+_B = 0.75  # length normalisation; with k1 = 1.2 Lucene's defaults
+_GROWING_K1 = 1.5  # term-frequency saturation
 
 
 class Lexical:
     """Lucene's BM25 over ``texts`` in order, after ``tokenise``.
 
-    ``repeats`` says whether a word that a query says twice counts twice.
+    ``repeats``: a word that a query says twice counts twice.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Lexical:
         with require_extra("qa"):
             import bm25s
 
-        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it tells a server's log all it does
+        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it logs every step
         self.size = len(texts)
         self._tokenise = tokenise or words
         self._repeats = repeats
@@ -58,19 +58,19 @@ class Lexical:
         return np.asarray(self._index.get_scores(indexed), dtype=float)
 
     def search(self, query: str, k: int) -> list[tuple[int, float]]:
-        """Return up to ``k`` (place in ``texts``, score > 0), best first; ties by place."""
+        """Return up to ``k`` (index in ``texts``, score > 0), best first; ties by index."""
         scores = self.scores(query)
         order = np.argsort(-scores, kind="stable")[: max(k, 0)]
         return [(int(i), float(scores[i])) for i in order if scores[i] > 0]
 
     def save(self, folder: Path) -> None:
-        """Keep the index in ``folder``, if there is any word in it: numpy arrays and JSON."""
+        """Write the index to ``folder`` as numpy arrays and JSON; nothing where no text has a word."""
         if self._index is not None:
             self._index.save(folder, show_progress=False)
 
     @classmethod
     def load(cls, folder: Path) -> "Lexical":
-        """Read what :meth:`save` kept. Raises ``OSError``, ``ValueError`` or ``KeyError``."""
+        """Read the index of :meth:`save`. Raises ``OSError``, ``ValueError`` or ``KeyError``."""
         with require_extra("qa"):
             import bm25s
 
@@ -81,10 +81,10 @@ class Lexical:
 
 
 class GrowingLexical:
-    """The same BM25 over texts that are added one by one: nothing is indexed again."""
+    """BM25 over texts that are added one by one, without indexing again: postings are appended."""
 
     def __init__(self) -> None:
-        self._places: dict[str, array[int]] = {}
+        self._postings: dict[str, array[int]] = {}
         self._counts: dict[str, array[int]] = {}
         self._lengths = array("i")
         self._total = 0
@@ -93,10 +93,10 @@ class GrowingLexical:
         return len(self._lengths)
 
     def add(self, text: str) -> None:
-        """Add a text; its place is how many there were."""
+        """Add a text; its index is the number of texts before it."""
         tokens = words(text)
         for token, count in Counter(tokens).items():
-            self._places.setdefault(token, array("i")).append(len(self._lengths))
+            self._postings.setdefault(token, array("i")).append(len(self._lengths))
             self._counts.setdefault(token, array("i")).append(count)
         self._lengths.append(len(tokens))
         self._total += len(tokens)
@@ -108,35 +108,38 @@ class GrowingLexical:
         if not self._total:
             return total
         mean = self._total / size
-        lengths = np.array(self._lengths, dtype=float)  # a copy: arrays must be free to grow
+        lengths = np.array(
+            self._lengths, dtype=float
+        )  # a copy: an array that shares its buffer cannot grow
         norm = _GROWING_K1 * (1 - _B + _B * lengths / mean)
-        for token in set(words(query)) & self._places.keys():
-            places = np.array(self._places[token])
+        for token in set(words(query)) & self._postings.keys():
+            indices = np.array(self._postings[token])
             counts = np.array(self._counts[token], dtype=float)
-            total[places] += self._rarity(token) * counts / (counts + norm[places])
+            total[indices] += self._rarity(token) * counts / (counts + norm[indices])
         return total
 
     def coverage(self, query: str, groups: Sequence[Sequence[int]]) -> list[float]:
-        """Return which share of the query's words, by rarity, each group of texts (places) holds."""
+        """Return the share of the query's words, weighted by rarity, that each group holds."""
         rarities = {token: self._rarity(token) for token in set(words(query))}
-        whole = sum(rarities.values())
+        total = sum(rarities.values())
         shares = []
-        for places in groups:
-            matched = [rarity for token, rarity in rarities.items() if self._holds(token, places)]
-            shares.append(sum(matched) / whole if whole else 0.0)
+        for indices in groups:
+            matched = [rarity for token, rarity in rarities.items() if self._holds(token, indices)]
+            shares.append(sum(matched) / total if total else 0.0)
         return shares
 
     def _rarity(self, token: str) -> float:
-        size, count = len(self._lengths), len(self._places.get(token, ()))
+        size, count = len(self._lengths), len(self._postings.get(token, ()))
         return float(np.log(1 + (size - count + 0.5) / (count + 0.5)))
 
-    def _holds(self, token: str, places: Sequence[int]) -> bool:
-        postings = self._places.get(token)
+    def _holds(self, token: str, indices: Sequence[int]) -> bool:
+        postings = self._postings.get(token)
         if postings is None:
             return False
-        positions = [bisect_left(postings, place) for place in places]
+        positions = [bisect_left(postings, index) for index in indices]
         return any(
-            i < len(postings) and postings[i] == p for i, p in zip(positions, places, strict=True)
+            i < len(postings) and postings[i] == index
+            for i, index in zip(positions, indices, strict=True)
         )
 
 
@@ -158,7 +161,7 @@ def stop_words() -> frozenset[str]:
 
 @lru_cache(maxsize=2)
 def stemmer(algorithm: str) -> Any:
-    """Return Snowball's stemmer of that name ("english", "porter")."""
+    """Return a Snowball stemmer ("english", "porter")."""
     import Stemmer
 
     return Stemmer.Stemmer(algorithm)

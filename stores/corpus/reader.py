@@ -1,8 +1,8 @@
 """Read HTML and PDF in a child process, within limits of time, memory, pages and text.
 
 A file from outside can keep a parser busy for hours or fill the memory, whatever its size. The child
-reads one file after another; where one takes too long or too much, the child ends, the file is
-reported, and the next file gets another child.
+reads one file after another; where one exceeds a limit, the child ends, the file is reported, and the
+next file gets a new child.
 """
 
 import codecs
@@ -40,8 +40,8 @@ class Reader:
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
         self._child: WorkerProcess | None = None
-        self._owner = 0
-        self._turn = threading.Lock()
+        self._parent_pid = 0
+        self._lock = threading.Lock()
 
     def read(self, raw: bytes, suffix: str, charset: str | None = None) -> tuple[str, str]:
         """Return title and text of a page (".html") or a PDF. Raises ``Unreadable``."""
@@ -49,10 +49,10 @@ class Reader:
         with require_extra("qa"):
             if find_spec(package) is None:
                 __import__(package)
-        with self._turn:
-            if self._child is None or self._owner != os.getpid() or not self._child.is_alive():
+        with self._lock:
+            if self._child is None or self._parent_pid != os.getpid() or not self._child.is_alive():
                 start = pickle.dumps(partial(_start, self.limits))
-                self._child, self._owner = WorkerProcess(start, {}, quiet=True), os.getpid()
+                self._child, self._parent_pid = WorkerProcess(start, {}, quiet=True), os.getpid()
                 self._child.ready()
             answer = self._child.solve((raw, suffix, charset), self.limits.seconds)
             if answer.kind != "done":
@@ -68,17 +68,17 @@ class Reader:
     def close(self) -> None:
         """End the child."""
         child, self._child = self._child, None
-        if child is not None and self._owner == os.getpid():
+        if child is not None and self._parent_pid == os.getpid():
             child.end()
 
 
-#: What this process reads files with.
+#: This process's reader.
 shared = Reader()
 
 
 def _start(limits: Limits) -> Solve:
-    """Return what reads a file, within ``limits``: the child's own part."""
-    with suppress(ImportError):  # not on this system: the parent's clock remains
+    """Limit the memory of this process, the child, and return its job: :func:`_read`."""
+    with suppress(ImportError):  # not on Windows: there the parent's timeout alone limits
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (limits.memory, limits.memory))
@@ -100,7 +100,7 @@ def _read(limits: Limits, job: tuple[bytes, str, str | None]) -> tuple[str, str,
         return "", "", str(problem)
     except RecursionError:
         return "", "", "its parts are nested too deeply"
-    except MemoryError:  # what it holds is only freed with it
+    except MemoryError:  # only the process's end frees its memory
         os._exit(1)
     return title, text, ""
 
@@ -109,9 +109,9 @@ def _read(limits: Limits, job: tuple[bytes, str, str | None]) -> tuple[str, str,
 
 
 def decode(raw: bytes, *charsets: str | None) -> str:
-    """Decode text: as UTF-16 by its mark, as UTF-8, in the first of ``charsets``, or Windows-1252.
+    """Decode text: UTF-16 with a byte-order mark, UTF-8, the first of ``charsets``, or Windows-1252.
 
-    Raises ``Unreadable`` for what is no text.
+    Raises ``Unreadable`` for bytes that are no text.
     """
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         with suppress(ValueError):
@@ -131,7 +131,7 @@ def decode(raw: bytes, *charsets: str | None) -> str:
 
 
 def _html_text(raw: bytes, charset: str | None) -> tuple[str, str]:
-    """Return title and text of a page, in the charset that came with it, else as it declares."""
+    """Return title and text of a page, decoded as ``charset``, else as the page declares."""
     from bs4 import BeautifulSoup
     from bs4.dammit import EncodingDetector
 
@@ -147,7 +147,7 @@ def _html_text(raw: bytes, charset: str | None) -> tuple[str, str]:
     return title, re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
-#: What begins a line of its own.
+#: Block elements: each starts on a new line.
 _BLOCKS = (
     "address article aside blockquote caption dd details div dl dt fieldset figcaption figure form"
     " header hr main ol p pre section summary table tbody thead ul"
@@ -155,14 +155,14 @@ _BLOCKS = (
 
 
 def _mark_blocks(body: Any) -> None:
-    """Write headings, items of lists and rows of tables as Markdown does, each block on its lines."""
+    """Rewrite headings, list items and table rows as Markdown; put each block on lines of its own."""
     for text in body.find_all(string=re.compile(r"\s")):
         if text.find_parent("pre") is None:
             text.replace_with(type(text)(re.sub(r"\s+", " ", text)))
     for tag in body.find_all("br"):
         tag.replace_with("\n")
     for row in body.find_all("tr"):
-        if row.find("table") is None:  # not one that only lays out the page
+        if row.find("table") is None:  # a table within a table lays out the page
             cells = (cell.get_text(" ", strip=True) for cell in row.find_all(["td", "th"]))
             row.string = f"\n| {' | '.join(' '.join(cell.split()) for cell in cells)} |"
     for tag in body.find_all(re.compile(r"h[1-6]$")):
@@ -193,7 +193,7 @@ def _pdf_text(raw: bytes, limits: Limits) -> tuple[str, str]:
             pages.append(page.extract_text() or "")
             characters += len(pages[-1])
             if characters > limits.characters:
-                break  # too much is told by who called
+                break  # :func:`_read` reports it
         title = str((document.metadata.title if document.metadata else "") or "")
     except (Unreadable, MemoryError, RecursionError):
         raise

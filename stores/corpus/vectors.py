@@ -1,7 +1,6 @@
 """Vectors in Chroma: a folder by default, a Chroma server by URL.
 
-A collection's name says which embedder filled it: vectors of two models in one collection give answers
-that look fine and mean nothing.
+A collection's name holds its embedder's: the cosine of two models' vectors means nothing.
 """
 
 import shutil
@@ -21,7 +20,7 @@ from stategate.stores.http import is_web
 from stategate.stores.sql import damage_of
 
 Vector = NDArray[np.float32]
-_BLOCK = 2000  # rows a request; Chroma's own limit is above 5000
+_BLOCK = 2000  # rows a request; Chroma allows some 5000
 
 
 class Vectors:
@@ -30,13 +29,13 @@ class Vectors:
     def __init__(self, where: str | Path, name: str) -> None:
         """Open or make collection ``name`` in the folder or at the URL ``where``.
 
-        A damaged folder is made anew, empty, where it is our own. Raises ``UserError`` for another one,
-        which may hold more than our vectors, and if there is no server.
+        A damaged folder is replaced by an empty one if Stategate made it. Raises ``UserError`` for a
+        damaged folder of the user's, which may hold more than vectors, and without a server.
         """
         try:
             self._collection = _collection(str(where), name)
         except UserError:
-            if not _is_own(str(where)) or not damage_of(Path(where) / "chroma.sqlite3"):
+            if not _is_managed(str(where)) or not damage_of(Path(where) / "chroma.sqlite3"):
                 raise
             warn_once(f"the vectors in '{where}' were damaged: they are made anew")
             shutil.rmtree(where)
@@ -70,8 +69,8 @@ class Vectors:
         return [(id_, 1 - float(d)) for id_, d in zip(answer["ids"][0], distances, strict=True)]
 
 
-def _is_own(where: str) -> bool:
-    """Say whether a place is a folder that Stategate made, and no server and no user's folder."""
+def _is_managed(where: str) -> bool:
+    """Say whether ``where`` is a folder that Stategate made: under its home or cache."""
     folder = Path(where).absolute()
     return not is_web(where) and any(map(folder.is_relative_to, (home(), cache())))
 
@@ -85,7 +84,7 @@ def _collection(where: str, name: str) -> Any:
 
 
 def _forget_clients() -> None:
-    """Have the next client of a folder open it anew: chromadb keeps also what could not be opened."""
+    """Drop cached clients, so that a folder is opened again: chromadb caches failed ones too."""
     from chromadb.api.shared_system_client import SharedSystemClient
 
     _client.cache_clear()
