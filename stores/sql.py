@@ -102,8 +102,9 @@ def split_place(place: str | Path, default: str) -> tuple[str, str]:
     address, _, name = str(place).partition("#")
     name = name or default
     if not _NAME.fullmatch(name):
-        rule = "small letters, digits and '_' follow '#' in a place"  # and no end of a password
-        raise UserError(f"{rule}: write another '#' (in a password) as %23")
+        # It is not quoted: it may be the end of a password.
+        rule = "small letters, digits and '_'; a '#' in a password is written as %23"
+        raise UserError(f"what follows '#' is no name for tables: {rule}")
     url = from_environment(address)
     if not url.startswith(("postgresql://", "postgres://")):
         raise UserError(
