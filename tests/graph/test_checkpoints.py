@@ -58,9 +58,6 @@ def test_text_that_postgresql_refuses_is_kept_all_the_same(where):
     assert values["action"] == "search[a\ufffdb ? c]"
 
 
-# Locks --------------------------------------------------------------------------------------------
-
-
 def test_two_runs_of_one_thread_take_turns_across_connections(where):
     graphs = [graph(where) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
@@ -90,9 +87,6 @@ def test_a_server_that_was_restarted_is_found_again(postgres, postgres_server):
     here.step()
     postgres_server("restart")
     assert here.run()[-1].done
-
-
-# Pruning ------------------------------------------------------------------------------------------
 
 
 def counts_of(saver):
@@ -126,9 +120,6 @@ def test_old_threads_go_whole(where):
     assert prune(saver, 3600.0, ["old"])[1] == 0
     assert prune(saver, -1.0, ["old"])[1] == 1
     assert not counts_of(saver)
-
-
-# Files of others ----------------------------------------------------------------------------------
 
 
 def test_checkpoints_of_langgraphs_own_saver_are_gone_on_with(tmp_path):

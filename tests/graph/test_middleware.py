@@ -419,9 +419,6 @@ def test_an_agent_without_tools_works_with_a_model_that_takes_none() -> None:
 LONG = "\n".join(f"Line {i} says that item {i} is blue." for i in range(400))
 
 
-# Among other middleware and in other graphs -------------------------------------------------------
-
-
 def test_a_person_approves_edits_and_rejects_calls() -> None:
     model = Recorder(calls=4, prompts=[])
     asks: Any = HumanInTheLoopMiddleware(interrupt_on={"read_page": True})
@@ -467,9 +464,6 @@ def test_messages_that_are_removed_are_forgotten() -> None:
     assert not audits[-1]["problem"]
     kept = agent.checkpointer.get(THREAD)["channel_values"]["stategate"]
     assert not set(kept["frozen"]) & {m.id for m in gone}
-
-
-# Odd messages -------------------------------------------------------------------------------------
 
 
 def test_blocks_that_are_no_text_and_what_stands_beside_one_pass_untouched() -> None:
