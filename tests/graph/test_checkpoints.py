@@ -10,16 +10,14 @@ import ormsgpack
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from stategate.graph import Session, build_graph, load_config
+from stategate.graph import Session, build_graph
 from stategate.graph.checkpoints import Busy, open_saver, prune
 from stategate.stores.errors import UserError
-from tests.graph.test_graph import TASK, scripted, thread
+from tests.graph.test_graph import TASK, config, scripted, thread
 
 
 def graph(where):
-    return build_graph(
-        load_config({"actor": "rule", "memory": ["short_term"], "checkpoints": where})
-    )
+    return build_graph(config(checkpoints=where))
 
 
 def test_every_earlier_state_is_read_back_as_it_was(where):
@@ -60,9 +58,6 @@ def test_text_that_postgresql_refuses_is_kept_all_the_same(where):
     assert values["action"] == "search[a\ufffdb ? c]"
 
 
-# Locks --------------------------------------------------------------------------------------------
-
-
 def test_two_runs_of_one_thread_take_turns_across_connections(where):
     graphs = [graph(where) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
@@ -92,9 +87,6 @@ def test_a_server_that_was_restarted_is_found_again(postgres, postgres_server):
     here.step()
     postgres_server("restart")
     assert here.run()[-1].done
-
-
-# Pruning ------------------------------------------------------------------------------------------
 
 
 def counts_of(saver):
@@ -130,17 +122,14 @@ def test_old_threads_go_whole(where):
     assert not counts_of(saver)
 
 
-# Files of others ----------------------------------------------------------------------------------
-
-
 def test_checkpoints_of_langgraphs_own_saver_are_gone_on_with(tmp_path):
     path = tmp_path / "theirs.sqlite"
-    config = scripted("search[lamp]", "click[next >]", "click[< prev]", max_steps=3)
+    settled = scripted("search[lamp]", "click[next >]", "click[< prev]", max_steps=3)
     with SqliteSaver.from_conn_string(str(path)) as theirs:
-        session = Session(build_graph(config, checkpointer=theirs), "t", TASK["task"])
+        session = Session(build_graph(settled, checkpointer=theirs), "t", TASK["task"])
         session.step()
         before = session.values
-    now = Session(build_graph(config, checkpointer=open_saver(str(path))), "t")
+    now = Session(build_graph(settled, checkpointer=open_saver(str(path))), "t")
     assert now.values == before
     assert [result.decision.action for result in now.run()] == ["click[next >]", "click[< prev]"]
     assert now.back(3).values["steps"] == 0
@@ -160,7 +149,7 @@ def test_a_file_that_is_no_database_of_checkpoints_is_named_and_stays(tmp_path, 
         path.write_bytes(path.read_bytes()[:4096] + b"\xff" * (path.stat().st_size - 4096))
     line = rf"cannot use the checkpoints '{path}' \(.*\): name another file"
     with pytest.raises(UserError, match=line) as told:
-        prune(open_saver(str(path)))
+        prune(graph(str(path)).checkpointer)
     assert ("delete it" in str(told.value)) == (damage != "foreign")
     if damage == "foreign":
         with closing(sqlite3.connect(path)) as db:

@@ -32,20 +32,26 @@ def memory(home, user_memory):
     return user_memory
 
 
+def write_turn(traces, saver, thread, text, kind="OBS", episode="", **more):
+    """Write a step of ``thread`` and a checkpoint, which both hold ``text``."""
+    traces.write_step(
+        episode or f"of {thread}", 0, [Event(kind, text, 0)], thread_id=thread, **more
+    )
+    config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+    saver.put(config, {**empty_checkpoint(), "channel_values": {"said": text}}, {}, {"said": 1})
+
+
 @pytest.fixture
 def places(where, tmp_path, memory):
     """Return stores that all hold the secret of episode e1, thread t1, and something of e2, t2."""
     is_shared = is_database(where)
     traces = TraceStore(where if is_shared else tmp_path / "traces.sqlite")
     bank_place = f"{where}#b" if is_shared else tmp_path / "bank"
+    saver = open_saver(where)
     for episode, thread, text in (("e1", "t1", SECRET), ("e2", "t2", "The sky is blue.")):
         memory.remember_all([{"text": text, "thread": thread, "id": episode, "speaker": "Ana"}])
-        traces.write_step(episode, 0, [Event("OBS", text, 0)], thread_id=thread, instruction=text)
-        saver = open_saver(where)
-        config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
-        checkpoint = {**empty_checkpoint(), "channel_values": {"events": text}}
-        saver.put(config, checkpoint, {}, {"events": 1})
-        saver.conn.close()
+        write_turn(traces, saver, thread, text, episode=episode, instruction=text)
+    saver.conn.close()
     bank = Bank(bank_place, "state", None, create=True)
     rows = [Row("a", "x", 1.0, {"said": SECRET}), Row("b", "x", 1.0, {"said": "The sky is blue."})]
     bank.add([Entry(row) for row in rows])
@@ -107,40 +113,23 @@ def test_a_long_memory_is_forgotten_whole(memory):
     assert memory.store.facts(memory.user) == []
 
 
-def test_copies_of_a_thread_are_cleared_and_others_who_said_the_same_keep_theirs(
-    memory, places, tmp_path
-):
+def test_copies_of_a_thread_are_cleared_and_who_said_the_same_keeps_it(memory, places, tmp_path):
     other = Memory(str(tmp_path / "memory.sqlite"), embedder=HashingEmbedder(), user="bo")
     other.remember_all([{"text": SECRET, "thread": "bos", "id": "e7"}])
-    traces = TraceStore(places.traces)
-    saver = open_saver(places.checkpoints)
-    for thread in ("copy", "bos"):  # a fork of t1, and another user's own words
-        traces.write_step(f"of {thread}", 0, [Event("OBS", SECRET, 0)], thread_id=thread)
-        config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
-        checkpoint = {**empty_checkpoint(), "channel_values": {"said": SECRET}}
-        saver.put(config, checkpoint, {}, {"said": 1})
-    memory.forget(thread="never")
-    counts = forget_everywhere(memory.store, memory.user, thread="t1", places=places)
-    assert (counts["trace steps"], counts["checkpoints"]) == (2, 2)
-    left = {one.config["configurable"]["thread_id"] for one in saver.list(None)}
-    assert left == {"bos", "t2"}
-    assert [e for e, _, _ in traces.steps_with([SECRET])] == ["of bos"]
-    assert len(other.store.facts(other.user)) == 1
-
-
-def test_what_an_answer_repeated_in_the_users_other_thread_is_forgotten_and_own_words_stay(
-    memory, places
-):
     memory.remember_all([{"text": SECRET, "thread": "again", "id": "e8"}])
     traces, saver = TraceStore(places.traces), open_saver(places.checkpoints)
-    for thread in ("t2", "again"):
-        traces.write_step(f"of {thread}", 0, [Event("ACT", SECRET, 0)], thread_id=thread)
-        config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
-        saver.put(config, {**empty_checkpoint(), "channel_values": {"said": SECRET}}, {}, {})
+    for thread in ("copy", "bos"):  # a fork of t1, and another user's own words
+        write_turn(traces, saver, thread, SECRET)
+    for thread in ("t2", "again"):  # answers, where the user did not say it and where they did
+        write_turn(traces, saver, thread, SECRET, "ACT")
+    write_turn(traces, saver, "t3", "The sky is blue.")
+    memory.forget(thread="never")
     counts = forget_everywhere(memory.store, memory.user, thread="t1", places=places)
-    assert counts["threads"] == 2
-    assert {one.config["configurable"]["thread_id"] for one in saver.list(None)} == {"again"}
-    assert [e for e, _, _ in traces.steps_with([SECRET])] == ["of again"]
+    assert (counts["trace steps"], counts["checkpoints"], counts["threads"]) == (3, 4, 3)
+    left = {one.config["configurable"]["thread_id"] for one in saver.list(None)}
+    assert left == {"bos", "again", "t3"}
+    assert {e for e, _, _ in traces.steps_with([SECRET])} == {"of bos", "of again"}
+    assert len(other.store.facts(other.user)) == 1
 
 
 SAID = "My dentist is Dr. Wu of Graz, whom I dread."

@@ -18,9 +18,8 @@ def thread(name="t"):
     return {"configurable": {"thread_id": name}}
 
 
-def config(*overrides, traces="", **values):
-    base = {"actor": "rule", "memory": ["short_term"], **values}
-    return load_config(base, overrides)
+def config(**values):
+    return load_config({"actor": "rule", "memory": ["short_term"], **values})
 
 
 def buys_goal(goal=3):
@@ -59,8 +58,6 @@ def test_one_call_may_swap_the_context_builder():
     again = graph.invoke(TASK, config=thread("c"))
     assert swapped["tokens"] / swapped["steps"] <= 90
     assert again["tokens"] == with_full["tokens"]
-    with pytest.raises(Exception, match="no_such_kind"):
-        graph.invoke(TASK, config=thread("d"), context={"context": {"kind": "no_such_kind"}})
 
 
 def test_a_call_s_context_takes_what_a_config_takes_and_refuses_in_the_same_words():
@@ -240,19 +237,17 @@ def test_a_persons_own_action_counts_as_a_step():
     assert here.run()[-1].done
 
 
-@pytest.mark.parametrize("action", ["click[nowhere]", "buy", "", "search[]", "click[search]"])
+OWN_WORDS = r"put your own words into the brackets, as in search\[hello\]"
+
+
+@pytest.mark.parametrize(
+    "action", ["click[nowhere]", "buy", "", "search[]", "click[search]", "search[<query>]"]
+)
 def test_an_illegal_action_is_refused_and_costs_nothing(action):
     here = session()
-    with pytest.raises(UserError, match="illegal action"):
+    with pytest.raises(UserError, match=OWN_WORDS if "<" in action else "illegal action"):
         here.act(action)
     assert here.values["steps"] == 0
-
-
-def test_a_slot_for_words_is_not_an_action_yet():
-    with pytest.raises(
-        UserError, match=r"put your own words into the brackets, as in search\[hello\]"
-    ):
-        session().act("search[<query>]")
 
 
 @pytest.mark.parametrize("returned", [None, "search[lamp]", ("search[lamp]", 1)])
@@ -277,10 +272,3 @@ def test_no_task_and_no_checkpointer_are_clear_errors():
         Session(build_graph(config()), "t").step()
     with pytest.raises(UserError, match="checkpointer"):
         Session(build_graph(config(), checkpointer=False), "t")
-
-
-def test_an_unusable_checkpoint_file_is_a_clear_error(tmp_path):
-    broken = tmp_path / "c.sqlite"
-    broken.write_text("this is not a database, whatever its name says" * 40)
-    with pytest.raises(UserError, match="name another file"):
-        build_graph(load_config({"actor": "rule", "checkpoints": str(broken)}))

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -27,6 +26,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import Command
 from pydantic import Field
 
+from stategate.envs.messages.history import names_of
 from stategate.graph.middleware import ContextMiddleware, recalled
 from stategate.stores.errors import UserError
 from stategate.stores.tokens import count_tokens
@@ -73,6 +73,11 @@ def agent_of(model: BaseChatModel, middleware: Sequence[Any], **extra: Any) -> A
 
 
 ASK = {"messages": [{"role": "user", "content": "Read the book. What colour is item 3-7?"}]}
+THREAD: Any = {"configurable": {"thread_id": "t"}}
+
+
+def call(name: str, id_: str, **args: Any) -> dict[str, Any]:
+    return {"name": name, "args": args, "id": id_}
 
 
 def audits_of(events: Any) -> list[dict[str, Any]]:
@@ -116,8 +121,7 @@ def test_a_call_reads_less_and_the_state_keeps_everything(kind: str) -> None:
 def test_what_was_shown_is_shown_again_until_a_cut(settings: dict[str, Any]) -> None:
     model = Recorder(calls=20, prompts=[])
     agent = agent_of(model, [ContextMiddleware(**settings)], checkpointer=InMemorySaver())
-    config = {"configurable": {"thread_id": "t"}}
-    audits = audits_of(agent.stream(ASK, config=config, stream_mode="custom"))
+    audits = audits_of(agent.stream(ASK, THREAD, stream_mode="custom"))
     assert [a["type"] for a in audits] == ["stategate.context"] * 21
     cuts = [a["is_cut"] for a in audits]
     assert 2 <= sum(cuts) <= 6
@@ -129,14 +133,12 @@ def test_what_was_shown_is_shown_again_until_a_cut(settings: dict[str, Any]) -> 
 def test_decisions_survive_resume_and_forks() -> None:
     model = Recorder(calls=12, prompts=[])
     saver = InMemorySaver()
-    config = {"configurable": {"thread_id": "t"}}
-    agent_of(model, [ContextMiddleware(budget=4000)], checkpointer=saver).invoke(ASK, config)
+    agent_of(model, [ContextMiddleware(budget=4000)], checkpointer=saver).invoke(ASK, THREAD)
     last = model.prompts[-1]
     agent = agent_of(model, [ContextMiddleware(budget=4000)], checkpointer=saver)  # a new process
-    more = {"messages": [{"role": "user", "content": "And item 5-5?"}]}
-    agent.invoke(more, config)
+    agent.invoke({"messages": [HumanMessage("And item 5-5?")]}, THREAD)
     assert begins_with(model.prompts[-1], last)
-    states = agent.get_state_history(config)
+    states = agent.get_state_history(THREAD)
     back = next(s for s in states if len(s.values.get("messages", ())) == 1 + 2 * 8)
     read = len(model.prompts)
     agent.invoke(None, back.config)  # go on from eight calls ago
@@ -172,27 +174,15 @@ def test_a_builder_that_fails_never_stops_the_agent(
     assert size_of(model.prompts[-1]) > 4 * 2000  # untouched
 
 
-class Recaller(Recorder):
-    """Reads pages until it sees a shortened result, recalls that, and ends."""
-
-    def _generate(self, messages: list[BaseMessage], *args: Any, **extra: Any) -> ChatResult:
-        result = super()._generate(messages)
-        notes = [n for m in messages for n in re.findall(r"recall (\w{5})\]", str(m.content))]
-        is_done = any(isinstance(m, ToolMessage) and m.name == "recall" for m in messages)
-        if notes or is_done:
-            call = {"name": "recall", "args": {"id": notes[0]}, "id": "again"}
-            reply = AIMessage("", tool_calls=[] if is_done else [call])
-            return ChatResult(generations=[ChatGeneration(message=reply)])
-        return result
-
-
 def test_a_shortened_result_comes_back_whole() -> None:
-    model = Recaller(calls=30, prompts=[])
-    agent = agent_of(model, [ContextMiddleware(budget=4000, max_new_result=3000)])
-    out = agent.invoke(ASK)
-    back = next(m for m in out["messages"] if isinstance(m, ToolMessage) and m.name == "recall")
-    assert back.text in [read_page.invoke({"number": i}) for i in range(30)]
-    assert back in model.prompts[-1]  # and is shown whole
+    name = names_of([ToolMessage("", tool_call_id="call-0")])[0]
+    model = Scripted.of([("read_page", {"number": 7}), ("recall", {"id": name})], "done")
+    memory = ContextMiddleware(budget=4000, max_new_result=300)
+    messages = agent_of(model, [memory]).invoke(ASK)["messages"]
+    assert messages[4].text == read_page.invoke({"number": 7})
+    shown = memory.preview(messages).messages
+    assert f"recall {name}]" in shown[2].text
+    assert shown[4] is messages[4]
 
 
 def test_as_a_hook_decisions_are_kept_where_the_state_has_room_for_them() -> None:
@@ -227,11 +217,9 @@ def working_thread(calls: int = 60) -> list[BaseMessage]:
         HumanMessage("Book the cheapest flight from Porto to Graz on the ninth.", id="request"),
     ]
     for number in range(calls):
-        call = {"name": "look", "args": {"n": number}, "id": f"c{number}"}
-        messages.append(AIMessage("", tool_calls=[call], id=f"a{number}"))
-        messages.append(
-            ToolMessage(f"{number}: {WORDS}", tool_call_id=f"c{number}", id=f"t{number}")
-        )
+        id_ = f"c{number}"
+        messages.append(AIMessage("", tool_calls=[call("look", id_, n=number)], id=f"a{number}"))
+        messages.append(ToolMessage(f"{number}: {WORDS}", tool_call_id=id_, id=f"t{number}"))
     return [*messages, AIMessage("A window seat?", id="q"), HumanMessage("Yes, please.", id="last")]
 
 
@@ -269,15 +257,18 @@ def test_the_present_work_s_request_outlives_a_finished_one(budget: int) -> None
     assert not shown.audit.over_by
 
 
-def test_a_message_that_was_left_out_is_restored_with_its_round() -> None:
-    memory = ContextMiddleware(budget=2000)
-    messages = working_thread(40)
+def test_what_was_left_out_or_shortened_is_restored_by_its_id_or_name() -> None:
+    memory, messages = ContextMiddleware(budget=2000), working_thread(40)
     before = memory.preview(messages)
     assert before.decisions is not None
     state = {"messages": messages, "stategate": before.decisions.plain()}
-    assert "t0" in {row.key for row in before.audit.rows if row.fate == "left out"}
-    again = memory.hook(state | memory.restore(state, "t0"))["llm_input_messages"]
-    assert all(message in again for message in messages[3:5])
+    rows = {row.key: row for row in before.audit.rows}
+    assert (rows["t0"].fate, rows["t39"].fate) == ("left out", "shortened")
+    for name, restored in (("t0", messages[3:5]), (rows["t39"].name, messages[82:83])):
+        again = memory.hook(state | memory.restore(state, name))["llm_input_messages"]
+        assert all(message in again for message in restored)
+    with pytest.raises(UserError):
+        memory.restore(state, "nobody")
 
 
 def test_a_result_without_its_call_is_noted_and_can_be_recalled() -> None:
@@ -306,24 +297,13 @@ def test_an_image_without_words_goes_last_and_its_note_says_what_it_was() -> Non
     assert recalled(name, messages, 900) == "human: [no text]"
 
 
-def test_what_is_left_out_is_found_by_recall() -> None:
-    turns: list[BaseMessage] = [
-        (HumanMessage if i % 2 == 0 else AIMessage)(f"Turn {i}: colour {i}. {WORDS}", id=f"m{i}")
-        for i in range(41)
-    ]
-    preview = ContextMiddleware(budget=3000).preview(turns)
-    gone = [row for row in preview.audit.rows if row.fate == "left out"]
-    assert gone
-    assert "Turn 12" in recalled(next(r.name for r in gone if r.key == "m12"), turns, 2000)
-    assert "colour 8" in recalled("colour 8", turns, 2000)
-
-
 @pytest.mark.parametrize("form", ["{}", "[cut 512 tokens: recall {}]", "recall({})", "id={}"])
 def test_a_message_is_recalled_by_its_name_in_any_form(form: str) -> None:
     messages = working_thread()
     rows = ContextMiddleware(budget=2000).preview(messages).audit.rows
     name = next(row.name for row in rows if row.key == "t1")
     assert recalled(form.format(name), messages, 5000) == f"1: {WORDS}"
+    assert "Book the cheapest" in recalled("flight to Graz", messages, 5000)
 
 
 def test_recall_searches_neither_its_own_calls_nor_what_it_returned_but_names_them() -> None:
@@ -385,32 +365,12 @@ def test_a_tool_that_is_given_as_a_mapping_keeps_its_name_recall() -> None:
     assert [one.name for one in bound if one is not given] == ["recall_message"]
 
 
-def test_a_message_is_restored_by_its_name() -> None:
-    memory = ContextMiddleware(budget=2000)
-    agent = agent_of(Recorder(calls=9), [memory], checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "t"}}
-    agent.invoke(ASK, config)
-    state = dict(agent.checkpointer.get(config)["channel_values"])
-    shown = memory.hook(state)["llm_input_messages"]
-    cut = next(m for m in shown if isinstance(m, ToolMessage) and "[cut" in m.text)
-    name = cut.text.rpartition(" ")[2].rstrip("]")
-    again = memory.hook(state | memory.restore(state, name))["llm_input_messages"]
-    whole = next(m for m in state["messages"] if m.id == cut.id)
-    assert whole in again
-    with pytest.raises(UserError):
-        memory.restore(state, "nobody")
-
-
 def test_a_huge_result_costs_little_and_never_reaches_the_model_whole() -> None:
     line = '{"id": %d, "text": "plain words of no use at all", "amount": 12.5}\n'
     huge = "".join(line % i for i in range(75_000))
     assert len(huge) > 5_000_000
-    call = {"name": "look", "args": {}, "id": "c"}
-    messages = [
-        HumanMessage("Go."),
-        AIMessage("", tool_calls=[call]),
-        ToolMessage(huge, tool_call_id="c"),
-    ]
+    asked = AIMessage("", tool_calls=[call("look", "c")])
+    messages = [HumanMessage("Go."), asked, ToolMessage(huge, tool_call_id="c")]
     messages_read(messages[:1])  # what is loaded once
     for keep in ([], ["look"]):
         started = time.process_time()
@@ -429,22 +389,6 @@ def test_tools_that_eat_the_budget_leave_the_task_and_some_results() -> None:
     assert count_tokens("\n".join(m.text for m in shown if isinstance(m, ToolMessage))) > 100
 
 
-def test_a_tool_of_the_agents_own_named_recall_is_not_replaced() -> None:
-    called: list[str] = []
-
-    @tool
-    def recall(id: str) -> str:
-        """Recall a product from its buyers."""
-        called.append(id)
-        return "recalled"
-
-    model = Scripted.of([("read_page", {"number": 1}), ("recall", {"id": "p1"})], "done")
-    agent = create_agent(model, [recall, read_page], middleware=[ContextMiddleware(budget=2000)])
-    out = agent.invoke({"messages": [HumanMessage("Recall p1.")]})
-    assert called == ["p1"]
-    assert out["messages"][-1].text == "done"
-
-
 def test_results_of_the_agents_own_recall_are_shortened_and_recalled_by_ours() -> None:
     @tool
     def recall(lot: str) -> str:
@@ -459,7 +403,10 @@ def test_results_of_the_agents_own_recall_are_shortened_and_recalled_by_ours() -
     assert any(
         row["fate"] == "shortened" for e in events if e[0] == "custom" for row in e[1]["rows"]
     )
-    assert "SEAL-p0" in events[-1][1]["messages"][-2].text
+    own, ours = events[-1][1]["messages"][2:5:2]
+    assert own.text == recall.invoke({"lot": "p0"})
+    assert f"{names_of([own])[0]}:" in ours.text
+    assert "SEAL-p0" in ours.text
 
 
 def test_an_agent_without_tools_works_with_a_model_that_takes_none() -> None:
@@ -469,27 +416,7 @@ def test_an_agent_without_tools_works_with_a_model_that_takes_none() -> None:
     assert agent.invoke({"messages": [HumanMessage("How are you?")]})["messages"][-1].text == "fine"
 
 
-def test_what_stands_beside_a_text_stays_with_it() -> None:
-    block = {"type": "text", "text": WORDS * 9, "cache_control": {"type": "ephemeral"}}
-    call = {"name": "look", "args": {}, "id": "c"}
-    result = ToolMessage([block], tool_call_id="c")
-    shown = messages_read(
-        [HumanMessage("Go."), AIMessage("", tool_calls=[call]), result], budget=900
-    )
-    content: Any = shown[-1].content
-    assert content[-1]["cache_control"] == {"type": "ephemeral"}
-    assert len(content[-1]["text"]) < len(WORDS * 9)
-
-
 LONG = "\n".join(f"Line {i} says that item {i} is blue." for i in range(400))
-THREAD: Any = {"configurable": {"thread_id": "t"}}
-
-
-def call(name: str, id_: str, **args: Any) -> dict[str, Any]:
-    return {"name": name, "args": args, "id": id_}
-
-
-# Among other middleware and in other graphs -------------------------------------------------------
 
 
 def test_a_person_approves_edits_and_rejects_calls() -> None:
@@ -539,12 +466,10 @@ def test_messages_that_are_removed_are_forgotten() -> None:
     assert not set(kept["frozen"]) & {m.id for m in gone}
 
 
-# Odd messages -------------------------------------------------------------------------------------
-
-
-def test_blocks_that_are_no_text_pass_untouched() -> None:
+def test_blocks_that_are_no_text_and_what_stands_beside_one_pass_untouched() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 5000}}
     file = {"type": "file", "base64": "B" * 4000, "mime_type": "application/pdf"}
+    text = {"type": "text", "text": LONG, "cache_control": {"type": "ephemeral"}}
     thinking = {"type": "thinking", "thinking": "Let me see.", "signature": "s" * 200}
     use = {"type": "tool_use", "id": "c1", "name": "look", "input": {"n": 1}}
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
@@ -553,7 +478,7 @@ def test_blocks_that_are_no_text_pass_untouched() -> None:
     messages: list[BaseMessage] = [
         HumanMessage([{"type": "text", "text": "What is it?"}, image, file], id="h"),
         AIMessage([thinking, use], tool_calls=[call("look", "c1", n=1)], id="a"),
-        ToolMessage([{"type": "text", "text": LONG}, image], tool_call_id="c1", id="t"),
+        ToolMessage([text, image], tool_call_id="c1", id="t"),
         AIMessage([reasoning, made], tool_calls=[call("look", "c2")], id="b"),
         ToolMessage(LONG, tool_call_id="c2", id="u"),
     ]
@@ -562,9 +487,10 @@ def test_blocks_that_are_no_text_pass_untouched() -> None:
     assert [repr(m) for m in messages] == before
     assert all(shown[i] is messages[i] for i in (0, 1, 3))
     assert [m.id for m in shown] == ["h", "a", "t", "b", "u"]
-    short = shown[2]
-    assert image in short.content
-    assert len(short.text) < len(LONG) / 2
+    short: Any = shown[2].content
+    assert image in short
+    assert [{**block, "text": LONG} for block in short if block != image] == [text]
+    assert len(shown[2].text) < len(LONG) / 2
 
 
 def test_calls_that_could_not_be_read_keep_their_results_too() -> None:

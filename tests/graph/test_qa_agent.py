@@ -55,11 +55,7 @@ def answer(out):
 
 
 def built(graph, question, thread="t") -> BuiltContext:
-    config = {"configurable": {"thread_id": thread, "user_id": "ana"}}
-    for update in graph.stream({"task": {"question": question}}, config, stream_mode="updates"):
-        if "build_context" in update:
-            return update["build_context"]["context"]
-    raise AssertionError("no context was built")
+    return asked(graph, question, thread, output_keys="context")
 
 
 def test_a_question_is_answered_from_the_corpus_and_its_reward_comes_from_the_gold(graph):
@@ -92,12 +88,7 @@ def test_what_was_recalled_and_why_the_rest_was_left_out_is_in_the_context(setti
     graph = build_graph(load_config(settings))
     for thread, said in enumerate(("My boat is called Albatros.", "My boat lies in Bergen.")):
         asked(graph, said, f"s{thread}")
-    config = {"configurable": {"thread_id": "s9", "user_id": "ana"}}
-    task = {"task": {"question": "What about my boat?"}}
-    updates = {
-        k: v for e in graph.stream(task, config, stream_mode="updates") for k, v in e.items()
-    }
-    pieces = updates["build_context"]["context"].pieces
+    pieces = built(graph, "What about my boat?", "s9").pieces
     reasons = [piece.reason for piece in pieces if piece.kind == "fact"]
     assert reasons.count("") == 1
     assert any(reason.startswith("number: ") for reason in reasons)

@@ -118,9 +118,6 @@ def test_whose_a_call_s_memory_is():
     assert memory_owner(given) == "bob"
 
 
-# Two people, by the example's authentication ------------------------------------------------------
-
-
 def test_another_user_is_refused(people):
     ann, bob = people("horse"), people("battery")
     thread = ann.threads.create()["thread_id"]

@@ -207,12 +207,8 @@ def test_both_modes_of_the_shop_keep_the_rules():
 
 
 def asked(observation, budget, events=(), instruction="Find me a scarf"):
-    source = PageSource(PROFILE, observation, embedder)
+    source = PageSource(PROFILE, observation, lambda: resources().embedder)
     return ContextRequest(instruction, observation, source, tuple(events), budget, profile=PROFILE)
-
-
-def embedder():
-    return resources().embedder
 
 
 def resources():

@@ -9,12 +9,7 @@ from stategate.graph import build_graph, load_config
 from stategate.nodes.act.shop.rule import Rule
 from stategate.nodes.build_context.baselines import Full
 from stategate.nodes.build_context.experience import Experience, ExperienceTrace
-from stategate.nodes.conformance import (
-    check_actor,
-    check_context,
-    check_memory,
-    requests,
-)
+from stategate.nodes.conformance import check_actor, check_context, check_memory, requests
 from stategate.nodes.experience.episode import (
     Episode,
     Step,
@@ -272,7 +267,8 @@ def test_advice_bends_a_decision_only_with_the_switch_and_before_patience_ends(
     )
 
 
-def test_the_follower_and_the_writer_conform(tmp_path):
+def test_the_rule_with_and_without_advice_and_the_writer_conform(tmp_path):
+    check_actor(Rule())
     check_actor(Rule(follow=True))
     check_memory(ExperienceWriter(bank=str(tmp_path / "b")))
 
@@ -291,10 +287,8 @@ def play(graph, goal, thread=None):
 
 def test_a_bank_grows_by_finished_episodes_once_each_and_folds_repeats(tmp_path):
     graph = agent(tmp_path / "b")
-    bank = Bank(tmp_path / "b", "state") if (tmp_path / "b").exists() else None
     steps = play(graph, 3)["steps"]
     bank = Bank(tmp_path / "b", "state")
-    assert bank is not None
     assert len(bank) == steps
     play(graph, 3)  # the same episode id: already there
     assert len(bank) == steps

@@ -6,7 +6,6 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from stategate.envs.protocols import answered
-from stategate.graph.config import load_config
 from stategate.nodes.act.answer import Extract
 from stategate.nodes.act.answerability import (
     NOTED,
@@ -17,16 +16,16 @@ from stategate.nodes.act.answerability import (
     quotables,
     yes_chance,
 )
+from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.protocols import Piece
 from stategate.nodes.resources import Resources
 from tests.kit import context_of, fact_piece, passage_piece, piece_of, question_piece
 
 
-def decide(question: str, *pieces: Piece, **params):
+def decide(question: str, *pieces: Piece, llm=None, **params):
     context = context_of(*pieces, question_piece(question))
-    settled = load_config({"env": "qa", "embedder": "hashing", "actor": "extract"})
-    return Extract(**params).build(Resources(None, settled.embedder))(context, 0)
+    return Extract(**params).build(Resources(llm, Hashing()))(context, 0)
 
 
 PASSAGE = passage_piece("The keeper of the lighthouse is Ingrid Solheim.", "The harbour")
@@ -62,10 +61,8 @@ def test_what_is_not_there_is_declined():
 
 @pytest.mark.parametrize(("reply", "chance"), [("Yes", "1.00"), ("No", "0.00")])
 def test_the_strong_judge_asks_the_model_whether_the_passage_answers(reply, chance):
-    context = context_of(PASSAGE, question_piece("Who is the keeper of the lighthouse?"))
-    settled = load_config({"env": "qa", "embedder": "hashing", "actor": "extract"})
-    resources = Resources(FakeLlm(replies=(reply,)), settled.embedder)
-    decision = Extract(judge="strong").build(resources)(context, 0)
+    llm = FakeLlm(replies=(reply,))
+    decision = decide("Who is the keeper of the lighthouse?", PASSAGE, llm=llm, judge="strong")
     assert ("Ingrid Solheim" in answered(decision.action)) == (reply == "Yes")
     assert f"chance {chance}" in decision.reason
 
@@ -153,13 +150,12 @@ def test_headings_items_and_rows_are_quoted_one_by_one():
     ],
 )
 def test_a_models_answer_needs_a_source_and_what_was_asked_for(question, reply, doubt):
-    embedder = Resources(None, load_config({"env": "qa", "embedder": "hashing"}).embedder).embedder
     told = [
         "The keeper of the lighthouse is Ingrid Solheim, who keeps it well.",
         "The rent is due on Friday.",
     ]
     quotable = [Quotable(text, "", "the harbour") for text in told]
-    assert backing(question, reply, quotable, embedder)[1] == doubt
+    assert backing(question, reply, quotable, HashingEmbedder())[1] == doubt
 
 
 def test_what_was_asked_before_is_told_and_what_was_not_is_declined():

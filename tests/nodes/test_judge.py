@@ -1,38 +1,13 @@
-"""The judge of answers: what it says of memories, and that it reads as its trainer's network does."""
+"""The judge of answers: what it says of memories, and how it is trained."""
 
 import gzip
 import json
 
-import numpy as np
-import pytest
-import torch
-
 from stategate import Memory
 from stategate.language.pairs import PairReader
-from stategate.stores.assets.weights import load_arrays, read_meta, save_weights
+from stategate.stores.assets.weights import load_arrays, read_meta
 from stategate.trainers import judge
 from stategate.trainers.settings import JudgeSettings, read_settings
-
-
-@pytest.fixture(scope="module")
-def adapted():
-    torch.manual_seed(0)
-    model = judge.PairModel(4, 160).eval()
-    for up in model.up.values():
-        torch.nn.init.normal_(up, std=0.02)
-    return model
-
-
-def test_a_reader_in_bytes_and_its_trainer_in_floats_read_alike(adapted, tmp_path):
-    meta = {"kind": "judge", "architecture": {}, "calibration": {"scale": 1.0, "bias": 0.0}}
-    save_weights(tmp_path / "judge", adapted.arrays(), meta, half=False)
-    pairs = [("Who keeps bees?", "My cousin Lena keeps bees."), ("When?", "On Tuesday, I think.")]
-    reader = PairReader(*load_arrays(str(tmp_path / "judge"), "judge"))
-    chances = [reader.chances([pair])[0] for pair in pairs]
-    with torch.inference_mode():
-        expected = torch.sigmoid(adapted(pairs)).numpy()
-    assert np.allclose(chances, expected, atol=0.02)
-    assert reader.chances([("Who?", ""), ("Who?", " ")]) == [0.0, 0.0]
 
 
 def test_what_was_not_told_of_a_thing_is_less_likely_than_what_was(home):
@@ -68,4 +43,6 @@ def test_it_is_trained_by_memories_and_articles_and_calibrated(tmp_path, monkeyp
     assert 0 <= meta["metrics"][0]["auc_memories"] <= 1
     assert set(meta["calibration"]) == {"scale", "bias"}
     made = PairReader(*load_arrays(str(tmp_path / "made"), "judge"))
-    assert 0 <= made.chances([("What floats?", "Boats.")])[0] <= 1
+    chance, *blank = made.chances([("What floats?", "Boats."), ("Who?", ""), ("Who?", " ")])
+    assert 0 <= chance <= 1
+    assert blank == [0.0, 0.0]

@@ -6,12 +6,13 @@ from datetime import UTC, date, datetime
 import pytest
 
 from stategate.envs.protocols import Observation
+from stategate.nodes.build_context.recall import MemoryReader, remembered_pieces
 from stategate.nodes.conformance import check_memory
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import Decision, StepRecord
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.remember import Memory
+from stategate.nodes.retrieval.remember import Memory, MemoryPlace
 from stategate.nodes.write_memory.short_term import ShortTerm
 from stategate.nodes.write_memory.trace import Trace, events_of
 from stategate.stores.errors import UserError
@@ -80,10 +81,6 @@ def test_trace_events_come_in_order_with_errors_and_the_last_page():
 
 
 def test_what_a_tool_says_is_quoted_as_doubtful_and_becomes_nobodys_fact(tmp_path):
-    from stategate.nodes.build_context.recall import MemoryReader, remembered_pieces
-    from stategate.nodes.resources import Resources
-    from stategate.nodes.retrieval.remember import Memory, MemoryPlace
-
     url, resources = str(tmp_path / "memory.sqlite"), Resources(None, Hashing())
     ana, bo = (Memory(url, user=name, embedder=resources.embedder) for name in ("ana", "bo"))
     ana.remember("I live in Oslo.", speaker="Ana")

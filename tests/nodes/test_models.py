@@ -48,12 +48,6 @@ def openai_server() -> Iterator[tuple[str, list[Request]]]:
         yield f"{url}/v1", asked
 
 
-@pytest.fixture
-def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
-    return tmp_path
-
-
 def test_openai_sends_only_to_its_base_url(
     openai_server: tuple[str, list[Request]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,7 +90,7 @@ def test_hashing_embeds_shared_words_near_each_other() -> None:
 
 
 def test_openai_embeddings_are_unit_rows_and_asked_once(
-    openai_server: tuple[str, list[Request]], empty_home: Path
+    openai_server: tuple[str, list[Request]], home: Path
 ) -> None:
     url, asked = openai_server
     embedder = OpenAIEmbedder(model="m", base_url=url, dimension=3).build(Resources())

@@ -125,17 +125,11 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
 
 
 def test_the_default_follows_one_record_of_a_trusted_source(folder, resources):
-    """What the page on security says is not guaranteed; of a stranger the same record is not heard."""
+    """What the page on security says is not guaranteed."""
     request = item(resources)
     state = online_state(TOLD, request)
-    bank, vector = (
-        Bank(folder, "state", make_of(resources.embedder)),
-        resources.embedder.embed([state])[0],
-    )
-    before = Experience(bank=folder).build(resources)(request).text
-    for trust, is_heard in ((0.2, False), (1.0, True)):
-        data = {"experience": "Sit.", "move": "sit still", "state": state, "trust": trust}
-        bank.add([Entry(Row(f"one {trust}", "t", 10.0, data), vector)])
-        text = Experience(bank=folder).build(resources)(request).text
-        assert ("Suggested next: sit still" in text) == is_heard
-        assert (text == before) != is_heard
+    data = {"experience": "Sit.", "move": "sit still", "state": state, "trust": 1.0}
+    vector = resources.embedder.embed([state])[0]
+    Bank(folder).add([Entry(Row("one", "t", 10.0, data), vector)])
+    text = Experience(bank=folder).build(resources)(request).text
+    assert "Suggested next: sit still" in text

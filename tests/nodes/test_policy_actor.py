@@ -85,20 +85,11 @@ def test_features_stay_those_that_checkpoints_were_trained_on(world, actor, cont
     assert total == pytest.approx(expected, abs=0.05)
 
 
-def test_an_untrained_general_policy_conforms_in_every_world(tmp_path):
-    torch.manual_seed(0)
+def test_an_untrained_general_policy_conforms_in_every_world(scorer, tmp_path):
     check_actor(Policy())
-    names = {"row": FEATURES.row_features, "page": FEATURES.page_features}
-    sizes = {"d_row": len(names["row"]), "d_page": len(names["page"]), "hidden": 8}
-    meta = {"kind": "policy", "architecture": sizes, "encoder": FEATURES.version, "features": names}
-    meta |= {"embedder": None}
-    scorer = make_scorer(**sizes)
-    save_weights(tmp_path / "any", scorer.state_dict(), meta, half=False)
-    check_actor(Policy(checkpoint=str(tmp_path / "any")))
-    save_weights(tmp_path / "rooms", scorer.state_dict(), meta | {"world": "alfworld"}, half=False)
-    assert "was trained for alfworld, not for webshop" in Policy(
-        checkpoint=str(tmp_path / "rooms")
-    ).misfit(WebShopEnv())
+    check_actor(Policy(checkpoint=_saved(tmp_path / "any", scorer)))
+    rooms = Policy(checkpoint=_saved(tmp_path / "rooms", scorer, world="alfworld"))
+    assert "was trained for alfworld, not for webshop" in rooms.misfit(WebShopEnv())
 
 
 @settings(max_examples=60, deadline=None)

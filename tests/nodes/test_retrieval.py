@@ -17,11 +17,20 @@ PHENOMENA = DATA / "qa" / "phenomena"
 pytestmark = pytest.mark.usefixtures("home")
 
 
-def indexed(*texts, chunking="fixed-64-10"):
-    corpus = Corpus("c")
+def sync(corpus, *texts):
     corpus.sync("o", [Document(f"d{i}", "o", f"T{i}", text) for i, text in enumerate(texts)])
-    embedder = HashingEmbedder()
-    return CorpusIndex(corpus, Chunking.parse(chunking), embedder, str(corpus.folder / "chroma"))
+
+
+def again():
+    """Open the same corpus anew, as another process would."""
+    corpus = Corpus("c")
+    chroma = str(corpus.folder / "chroma")
+    return CorpusIndex(corpus, Chunking.parse("fixed-64-10"), HashingEmbedder(), chroma)
+
+
+def indexed(*texts):
+    sync(Corpus("c"), *texts)
+    return again()
 
 
 @pytest.mark.parametrize("how", ["dense", "rrf", "hybrid"])
@@ -33,13 +42,6 @@ def test_every_retrieval_finds_the_passage_with_the_words(how):
     assert index.find("  ", 2, how) == []
 
 
-def again(index):
-    """Open the same corpus anew, as another process would."""
-    return CorpusIndex(
-        Corpus("c"), index.chunking, HashingEmbedder(), str(index.corpus.folder / "chroma")
-    )
-
-
 def test_an_unchanged_corpus_is_opened_without_cutting_or_embedding(monkeypatch):
     index = indexed("Stones move over thin ice.", "A cloud rolls over a gulf.", "Lakes hold gas.")
     index.sync()
@@ -49,7 +51,7 @@ def test_an_unchanged_corpus_is_opened_without_cutting_or_embedding(monkeypatch)
         raise AssertionError("this was done before")
 
     monkeypatch.setattr(Corpus, "passages", never)
-    opened = again(index)
+    opened = again()
     monkeypatch.setattr(opened.embedder, "embed", never)
     opened.sync()
     monkeypatch.undo()
@@ -61,14 +63,11 @@ def test_texts_that_come_back_are_found_and_old_files_go():
     index = indexed("Stones move.", "A cloud rolls.")
     index.sync()
     (first,) = (index.corpus.folder / "prepared").iterdir()
-    index.corpus.sync("o", [Document("d0", "o", "T0", "Stones rest.")])
-    again(index).sync()
+    sync(index.corpus, "Stones rest.")
+    again().sync()
     (second,) = (index.corpus.folder / "prepared").iterdir()
     assert second != first
-    documents = [
-        Document(f"d{i}", "o", f"T{i}", t) for i, t in enumerate(("Stones move.", "A cloud rolls."))
-    ]
-    index.corpus.sync("o", documents)
+    sync(index.corpus, "Stones move.", "A cloud rolls.")
     index.sync()
     assert len(list((index.corpus.folder / "prepared").iterdir())) == 1
     assert index.find("stones move", 1)[0][0] == 0
@@ -88,7 +87,7 @@ def test_damaged_index_files_are_made_anew(name, damage):
         file.unlink()
     else:
         file.write_bytes(raw[: len(raw) // 2] if damage == "cut" else bytes(range(256)))
-    opened = again(index)
+    opened = again()
     opened.sync()
     assert opened.find("cloud", 1)[0][0] == 1
     assert file.read_bytes() == raw
@@ -112,7 +111,7 @@ def test_an_ingest_killed_in_the_middle_goes_on_where_it_stopped():
     index.embedder = Dying()
     with pytest.raises(KeyboardInterrupt):
         index.sync()
-    opened = again(index)
+    opened = again()
     opened.embedder = Dying()  # only the third batch is left
     opened.sync()
     # Killed while it follows a change, which is taken back.
@@ -120,8 +119,8 @@ def test_an_ingest_killed_in_the_middle_goes_on_where_it_stopped():
     index.embedder = Dying()
     with pytest.raises(KeyboardInterrupt):
         index.sync()
-    index.corpus.sync("o", [Document(f"d{i}", "o", f"T{i}", t) for i, t in enumerate(texts)])
-    opened = again(index)
+    sync(index.corpus, *texts)
+    opened = again()
     opened.sync()
     assert opened.find("stone number 17 moves", 1)[0][0] == [p.text for p in opened.passages].index(
         texts[17]

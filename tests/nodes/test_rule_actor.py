@@ -8,8 +8,6 @@ from stategate.envs.protocols import is_legal
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.view import WebShopActions
 from stategate.nodes.act.shop.rule import Rule
-from stategate.nodes.conformance import check_actor
-from stategate.nodes.resources import Resources
 from tests.nodes.shop_pages import (
     ITEM,
     LINKS,
@@ -112,13 +110,6 @@ def test_without_any_memory_it_still_chooses_everything_and_buys(act):
     assert clicked[-1] == "click[buy now]"
     assert {"click[black]", "click[x-large]"} <= set(clicked)
     assert len(clicked) < 18  # within an episode of twenty steps
-
-
-# --- bad contexts
-
-
-def test_it_keeps_to_the_conformance_kit():
-    check_actor(Rule(), Resources())
 
 
 def test_without_buy_now_the_fallback_is_recorded(act):

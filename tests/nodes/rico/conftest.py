@@ -8,6 +8,7 @@ WORDS = (
     "the a of in on cat dog sat mat red blue green house river who where what is was did capital "
     "paris rome france italy question answer : ? . song film director born year older tall"
 ).split()
+QUERY = "what is the capital of italy ?"
 TEXTS = [
     "paris: paris is the capital of france .",
     "rome: rome is the capital of italy . the river is green",

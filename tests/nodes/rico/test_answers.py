@@ -60,13 +60,8 @@ def settings(folder):
 
 
 def asked(values, question=QUESTION):
-    graph = build_graph(load_config(values))
-    made = {}
-    task = {"task": {"question": question}}
-    for change in graph.stream(task, {"configurable": {"thread_id": "t"}}, stream_mode="updates"):
-        for update in change.values():
-            made.update(update or {})
-    return made
+    task, thread = {"task": {"question": question}}, {"configurable": {"thread_id": "t"}}
+    return build_graph(load_config(values)).invoke(task, thread, output_keys=["context", "action"])
 
 
 def test_every_candidate_has_its_weight_and_the_best_is_last(settings):
