@@ -12,7 +12,7 @@ from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 from stategate.trainers.bank import build_bank, read_episodes
-from tests.kit import call, play_live, read_lines, refused
+from tests.kit import call, play_live, read_lines
 
 BASE = ("actor.kind=rule", "updater.kind=none", "memory=[short_term]", "max_steps=20")
 AGENTS = {"full": ["context.kind=full"], "small": ["context.kind=full", "context.budget=60"]}
@@ -58,17 +58,6 @@ def test_no_path_of_this_machine_gets_into_args(tmp_path):
     words = ["--goals", "0", "--agents", "full", "--set", f"env.data={data}", "--out", out]
     call("eval", "live", *words, "--set", "memory=[short_term]")
     assert str(tmp_path) not in (out / "args.json").read_text()
-
-
-def test_mistakes_end_with_code_2_and_one_line(tmp_path):
-    for words in (
-        ["--agents", "nonsense"],
-        ["--agents", "full", "--goals", "x"],
-        ["--agents", "full", "--tasks", "9999"],
-        ["--goals", "0"],
-    ):
-        refused("eval", "worlds", "--out", tmp_path / "x", *words)
-    assert not (tmp_path / "x").exists()
 
 
 class Rooms(World):

@@ -81,14 +81,6 @@ def test_every_figure_with_an_error_stands_in_a_run(page, folders):
         ), shown[0]
 
 
-def test_every_run_opens_and_has_a_table(folders):
-    finished = [path for path in folders.values() if (path / "summary.json").is_file()]
-    assert len(finished) > 50
-    for folder in finished:
-        run = read_run(folder)
-        assert len(table(run.summary["rows"]).splitlines()) == len(run.summary["rows"]) + 2
-
-
 ROWS = [
     {"agent": "a", "goal": 0, "reward": 1.0, "steps": 2, "tokens": 10, "error": None},
     {"agent": "a", "goal": 1, "reward": 0.5, "steps": 3, "tokens": 20, "error": None},

@@ -93,25 +93,15 @@ def store(path, *episodes):
     return traces
 
 
-def test_a_trace_store_and_its_export_read_the_same(tmp_path):
-    traces = store(tmp_path / "t.sqlite", ("a", 1, 1.0, True), ("b", 1, 0.2, True))
-    traces.export_jsonl(tmp_path / "t.jsonl")
-    both = [
-        read_episodes([tmp_path / name], include_incorrect=True)[0]
-        for name in ("t.sqlite", "t.jsonl")
-    ]
-    assert both[0] == both[1]
-    assert [episode.id for episode in both[0]] == ["a", "b"]
-    assert both[0][0].task_id == both[0][1].task_id == "webshop/goal=1"
+def test_a_trace_store_and_its_export_read_the_same_and_what_did_not_end_is_left_out(tmp_path):
+    played = ("a", 1, 1.0, True), ("b", 1, 0.2, True), ("c", 2, 0.0, False)
+    store(tmp_path / "t.sqlite", *played).export_jsonl(tmp_path / "t.jsonl")
+    stored, _ = read_episodes([tmp_path / "t.sqlite"], include_incorrect=True)
+    exported, problems = read_episodes([tmp_path / "t.jsonl"], include_incorrect=True)
+    assert stored == exported
+    assert [episode.id for episode in stored] == ["a", "b"]
+    assert stored[0].task_id == stored[1].task_id == "webshop/goal=1"
     assert [e.id for e in read_episodes([tmp_path / "t.sqlite"])[0]] == ["a"]
-
-
-def test_an_unfinished_episode_is_not_learned_from(tmp_path):
-    traces = store(tmp_path / "t.sqlite", ("a", 1, 0.0, False), ("b", 2, 1.0, True))
-    assert [e.id for e in read_episodes([tmp_path / "t.sqlite"], True)[0]] == ["b"]
-    traces.export_jsonl(tmp_path / "t.jsonl")
-    episodes, problems = read_episodes([tmp_path / "t.jsonl"], True)
-    assert [e.id for e in episodes] == ["b"]
     assert "did not end" in problems[0]
 
 

@@ -106,19 +106,6 @@ def test_episodes_of_two_worlds_are_refused(folder, tmp_path):
         trained(tmp_path, "state", *data)
 
 
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("data=nowhere.jsonl", "stategate data trajectories"),
-        ("epochs=0", "epochs"),
-        ("colour=red", "colour"),
-    ],
-)
-def test_mistakes_in_settings_are_one_line(override, message):
-    with pytest.raises(UserError, match=message):
-        state.train(read_settings(StateSettings, "state", [override]))
-
-
 class PlainEnv(EnvParams):
     """A world that says nothing of itself."""
 

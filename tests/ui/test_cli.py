@@ -24,12 +24,12 @@ from stategate.nodes.registry import registry
 from stategate.stores.bank import Bank
 from stategate.ui.cli.doctor import CHECKS, DoctorSettings, examine
 from stategate.ui.cli.main import app
-from stategate.ui.cli.run import Transcript, episode_dict
-from tests.kit import call, completion, refused, run_command, serving
+from stategate.ui.cli.run import Transcript
+from tests.kit import call, completion, http_server, refused, run_command
 
 pytestmark = pytest.mark.usefixtures("home")
 _FILES = ("summary", "args")
-BUY_NOTHING = ["search[desk lamp]", "click[back to search]", "search[chair]"]
+BUY_NOTHING = ["search[desk lamp]", "click[no such button]", "click[back to search]"]
 PROGRAM = [sys.executable, "-m", "stategate.ui.cli.main"]
 PLAIN = ["--set", "updater.kind=none", "--set", "embedder.kind=hashing"]
 
@@ -76,14 +76,29 @@ def test_help_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_run_prints_every_step_and_writes_the_whole_episode(agent, tmp_path):
+def test_run_prints_every_step_and_writes_the_whole_episode(agent, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     target = tmp_path / "new" / "episode.json"
-    shown = call("run", agent, "--goal", 4, "--json", target, "--set", "context.kind=window")
-    assert all(words in shown for words in (*BUY_NOTHING, "step 3 of at most 3"))
+    words = ("--set", "context.kind=window", "--budget", 120, "--show", "page")
+    shown = call("run", agent, "--goal", 4, "--json", target, *words)
+    parts = ("step 3 of at most 3", "not finished: the step cap", "more lines")
+    parts += ("illegal action: nothing happened",)
+    assert all(words in shown for words in (*BUY_NOTHING, *parts))
+    assert all(len(line.rstrip()) <= 80 for line in shown.splitlines())
     episode = json.loads(target.read_text())
     assert episode["task"] == {"env": "webshop", "goal": 4}
     assert episode["config"]["context"]["kind"] == "window"
-    assert [step["step"] for step in episode["steps"]] == [0, 1, 2]
+    steps = episode["steps"]
+    assert [(step["step"], step["decision"]["action"]) for step in steps] == [
+        *enumerate(BUY_NOTHING)
+    ]
+    said = [step["decision"]["fallback"] for step in steps]
+    assert said[:2] == [None, "illegal action: nothing happened"]
+    assert episode["totals"]["tokens"] == sum(step["context"]["tokens"] for step in steps)
+    assert steps[1]["context"]["dropped_actions"]
+    for step in steps:
+        texts = "".join(piece["text"] for piece in step["context"]["pieces"])
+        assert texts == "".join(m["content"] for m in step["context"]["messages"])
     assert [path.name for path in target.parent.iterdir()] == ["episode.json"]
 
 
@@ -134,6 +149,8 @@ def test_mistakes_of_other_commands(tmp_path):
     broken = tmp_path / "mine.yaml"
     broken.write_text("env: [\n")
     (tmp_path / "a.md").write_text("The sea.")
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for words, told in (
@@ -152,6 +169,8 @@ def test_mistakes_of_other_commands(tmp_path):
             (("traces", "export", "x", "--db", tmp_path / "none.sqlite"), "no trace database"),
             (("demo", "--builders", "full"), "two memories"),
             (("ui", "--config", broken), "cannot read config"),
+            (("bank", "build", tmp_path / "x", "--out", tmp_path / "b"), "no traces at"),
+            (("bank", "build", empty, "--out", tmp_path / "b", *PLAIN[2:]), "no episode to learn"),
             (("ui", "--auth", "me"), "user:password"),
             (("ui", "--port", port, *PLAIN), str(port)),
         ):
@@ -210,16 +229,8 @@ def test_all_episodes_failing_is_an_error(agent, tmp_path):
 
 
 def test_a_reply_in_parts_is_read_without_a_warning(agent):
-    def say(handler):
-        handler.rfile.read(int(handler.headers["content-length"]))
-        body = json.dumps(completion([{"type": "text", "text": "search[lamp]"}])).encode()
-        handler.send_response(200)
-        handler.send_header("content-type", "application/json")
-        handler.send_header("content-length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    with serving(say) as url:
+    body = json.dumps(completion([{"type": "text", "text": "search[lamp]"}])).encode()
+    with http_server(lambda request: (200, "application/json", body)) as (url, _):
         model = ["--set", "actor=chat", "--set", f"llm={{kind: openai, base_url: {url}/v1}}"]
         words = ["run", agent, "--goal", "3", "--set", "max_steps=1", *model]
         done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True)
@@ -227,13 +238,20 @@ def test_a_reply_in_parts_is_read_without_a_warning(agent):
     assert "Warning" not in done.stderr
 
 
-def test_traces_are_exported(agent, tmp_path):
+def test_traces_are_exported_and_make_banks(agent, tmp_path):
     episode = json.loads(call("run", agent, "--goal", 3, "--json", "-"))["episode_id"]
     target = tmp_path / "all.jsonl"
     assert "1 episodes" in call("traces", "export", target)
     row = json.loads(target.read_text())
     acts = [event["text"] for event in row["events"] if event["event_type"] == "ACT"]
     assert (row["episode_id"], acts) == (episode, BUY_NOTHING)
+    target.write_text(json.dumps({**row, "done": True}))  # it was cut short
+    for kind in ("state", "trace"):
+        words = ("bank", "build", target, "--kind", kind, "--out", tmp_path / kind, *PLAIN[2:])
+        assert "from 1 episodes" in call(*words, "--include-incorrect")
+    again = call(*words, "--include-incorrect")
+    assert "0 rows from 0 episodes" in again
+    assert "1 were there already" in again
 
 
 def test_kinds_lists_every_kind_with_parameters_and_what_is_broken(monkeypatch):
@@ -329,35 +347,6 @@ def test_a_fault_s_traceback_tells_no_key(monkeypatch, agent):
     assert key not in done.output
 
 
-HASHED = ("--set", "embedder.kind=hashing")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("banks")
-    traces = folder / "p.sqlite"
-    memory = f"memory=[short_term, {{kind: trace, path: '{traces}'}}]"
-    styles = ("--agent", "whole=actor.kind=rule", "--agent", "kind=actor.search=search_kind")
-    played = ("eval", "worlds", "--goals", "100-102", *styles, "--set", memory)
-    call(*played, "--out", folder / "run")
-    for kind in ("state", "trace"):
-        words = ("bank", "build", traces, "--kind", kind, "--include-incorrect", *HASHED)
-        done = call(*words, "--out", folder / kind)
-        assert "from 6 episodes" in done
-    again = call("bank", "build", traces, "--out", folder / "state", "--include-incorrect", *HASHED)
-    assert "0 rows from 0 episodes" in again
-    assert "6 were there already" in again
-    return folder
-
-
-def test_mistakes_are_told_in_one_line(folder, tmp_path):
-    (tmp_path / "empty.jsonl").write_text("")
-    words = ("bank", "build", tmp_path / "x", "--out", tmp_path / "b")
-    assert "no traces at" in refused(*words)
-    words = ("bank", "build", tmp_path / "empty.jsonl", "--out", tmp_path / "b", *HASHED)
-    assert "no episode to learn from" in refused(*words)
-
-
 def told(name, *overrides):
     """Return whether the check ``name`` is well, and what it says."""
     return examine(name, DoctorSettings(overrides=overrides))
@@ -396,26 +385,8 @@ def test_a_full_disk_is_wrong(monkeypatch):
     assert (ok, "checkpoints prune" in text) == (False, True)
 
 
-ACTIONS = ["search[desk lamp]", "click[no such button]", "click[back to search]"]
-
-
-def played(show="page", **values):
-    settings = {"actor": {"kind": "scripted", "actions": ACTIONS}, "max_steps": 3, **values}
-    session = Session(build_graph(load_config(settings)), "t", task={"goal": 3})
-    _ = session.observation
-    screen = Console(file=io.StringIO(), width=80, highlight=False)
-    transcript = Transcript(screen, session, show)
-    transcript.head()
-    steps = session.run()
-    for step in steps:
-        transcript.step(step)
-    episode = episode_dict(session, steps)
-    transcript.end(1.0)
-    return screen.file.getvalue(), episode
-
-
 def test_a_step_shows_the_advice_and_what_fell_back():
-    config = load_config({"actor": {"kind": "scripted", "actions": ACTIONS}})
+    config = load_config({"actor": {"kind": "scripted", "actions": BUY_NOTHING}})
     session = Session(build_graph(config), "t", task={"goal": 3})
     step = session.step()
     told = Piece("experience:r1", "experience", "Experience: Look [twice].\n", (), 5, 5, 0.9)
@@ -425,26 +396,3 @@ def test_a_step_shows_the_advice_and_what_fell_back():
     Transcript(screen, session).step(changed)
     lines = {" ".join(line.split()) for line in screen.file.getvalue().splitlines()}
     assert {"advice Look [twice].", "fallback rerank: gone"} <= lines
-
-
-def test_the_transcript_fits_80_columns_and_shows_actions_with_brackets():
-    text, _ = played()
-    assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
-    assert "search[desk lamp]" in text
-    assert "illegal action: nothing happened" in text
-    assert "not finished: the step cap" in text
-    assert "more lines" in text
-
-
-def test_the_episode_is_plain_and_adds_up():
-    _, episode = played(context={"kind": "full", "budget": 120})
-    assert json.loads(json.dumps(episode)) == episode
-    assert [step["decision"]["action"] for step in episode["steps"]] == ACTIONS
-    assert episode["steps"][1]["decision"]["fallback"] == "illegal action: nothing happened"
-    assert episode["steps"][0]["decision"]["fallback"] is None
-    tokens = sum(step["context"]["tokens"] for step in episode["steps"])
-    assert episode["totals"]["tokens"] == tokens
-    assert episode["steps"][1]["context"]["dropped_actions"]
-    for step in episode["steps"]:
-        texts = "".join(piece["text"] for piece in step["context"]["pieces"])
-        assert texts == "".join(m["content"] for m in step["context"]["messages"])

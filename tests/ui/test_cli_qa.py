@@ -218,32 +218,34 @@ def test_what_is_kept_and_forgotten_is_said_with_whose_it_is():
         (("memory", "list", "--db", "none.sqlite"), "needs no --db"),
         (("mcp", "--corpus", "lost"), "no corpus or folder 'lost'"),
         (("ask", "-5 degrees?"), "after --"),
-        (
-            ("eval", "worlds", "--agents", "full", "--goals", "5-2", "--out", "runs/never"),
-            "smaller",
-        ),
-        (("eval", "qa", "--experiments", "Z", "--out", "runs/never"), "A, C"),
-        (("eval", "qa", "--data", "/no/such", "--out", "runs/never"), "no question set"),
-        (("eval", "memory", "--policies", "x", "--out", "runs/never"), "neither, stm"),
+        (("eval", "worlds", "--agents", "full", "--goals", "5-2", "--out", "runs/x"), "smaller"),
+        (("eval", "worlds", "--agents", "nonsense", "--out", "runs/x"), "nonsense"),
+        (("eval", "worlds", "--agents", "full", "--goals", "x", "--out", "runs/x"), "x"),
+        (("eval", "worlds", "--agents", "full", "--tasks", "9999", "--out", "runs/x"), "9999"),
+        (("eval", "worlds", "--goals", "0", "--out", "runs/x"), "at least one agent"),
+        (("eval", "rerank", "--rankers", "best", "--out", "runs/x"), "'best' is none"),
+        (("eval", "rerank", "--split", "train", "--out", "runs/x"), "is not one of 'dev', 'test'"),
+        (("train", "state", "--set", "data=nowhere.jsonl"), "stategate data trajectories"),
+        (("train", "state", "--set", "epochs=0"), "epochs"),
+        (("train", "state", "--set", "colour=red"), "colour"),
+        (("eval", "qa", "--experiments", "Z", "--out", "runs/x"), "A, C"),
+        (("eval", "qa", "--data", "/no/such", "--out", "runs/x"), "no question set"),
+        (("eval", "memory", "--policies", "x", "--out", "runs/x"), "neither, stm"),
     ],
 )
 def test_mistakes_are_one_line_with_the_fix(words, told, notes, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     Path("bad.txt").write_bytes(bytes(range(256)))
     assert told in refused(*words)
+    assert not Path("runs").exists()
 
 
-def test_eval_qa_and_memory_write_run_directories_that_resume(tmp_path):
+def test_eval_qa_and_memory_write_run_directories(tmp_path):
     run = tmp_path / "qa"
     words = ("eval", "qa", "--experiments", "A", "--limit", "6", "--out", run)
     words += ("--set", "embedder=hashing", "--json", tmp_path / "summary.json")
     assert "MRR" in call(*words)
-    rows = (run / "questions.jsonl").read_text().splitlines()
-    assert len(rows) == 2 * 6
-    (run / "questions.jsonl").write_text("".join(f"{row}\n" for row in rows[:4]))
-    call(*words)
-    made = [json.loads(row) for row in (run / "questions.jsonl").read_text().splitlines()]
-    assert len({(row["agent"], row["number"]) for row in made}) == len(made) == 12
+    assert len((run / "questions.jsonl").read_text().splitlines()) == 2 * 6
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert {row["agent"] for row in summary["rows"]} == {"fixed-256", "fixed-1024"}
     dialogues = tmp_path / "dialogues.yaml"

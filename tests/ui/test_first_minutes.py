@@ -4,7 +4,6 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
@@ -113,21 +112,16 @@ def test_links_of_readme_and_index_lead_somewhere():
     assert not missing, f"not in the index: {missing}"
 
 
-def test_the_page_s_code_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_s_code_runs(tmp_path, capsys):
     pytest.importorskip("sqlalchemy")
-    monkeypatch.setenv("STATEGATE_HOME", str(tmp_path))
-    page = (ROOT / "docs" / "middleware.md").read_text("utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 7
+    page = blocks(ROOT / "docs" / "middleware.md", "python")
+    assert len(page) == 7
     calls = [("read_page", {"number": number}) for number in range(1, 7)]
     models = [Scripted.of([*calls], "7 coins."), Scripted.of(calls[:1], "Done.")]
-    names: dict[str, Any] = {"MODEL": models[0]}
+    names = {"MODEL": models[0]}
     later = {3: Scripted.of(calls[:2], "7 coins.")}
-    monkeypatch.chdir(tmp_path)  # the page's own files
     (tmp_path / "docs").symlink_to(ROOT / "docs")
-    for number, block in enumerate(blocks):
+    for number, block in enumerate(page):
         names["model"] = later.get(number, names.get("model"))
         exec(block.replace('"openai:gpt-5-mini"', "MODEL"), names)
         if number == 1:

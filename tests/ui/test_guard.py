@@ -40,28 +40,27 @@ def ask(headers, method="GET", kind="http"):
 HERE = {"Host": "127.0.0.1:7860"}
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:7860", "localhost:7860", "[::1]:7860", "LOCALHOST"])
-def test_this_machines_names_are_let_in(host):
-    assert ask({"Host": host})[0] == 200
-
-
 @pytest.mark.parametrize(
-    "host",
+    ("host", "status"),
     [
-        "evil.example",
-        "evil.example:7860",
-        "127.0.0.1.evil.example",
-        "",
-        "localhost.evil.example:80",
-        "[::1].evil.example",
-        "[::1]@evil.example",
-        "127.0.0.1:7860:80",
-        "[::1",
+        ("127.0.0.1:7860", 200),
+        ("localhost:7860", 200),
+        ("[::1]:7860", 200),
+        ("LOCALHOST", 200),
+        ("evil.example", 403),
+        ("evil.example:7860", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("", 403),
+        ("localhost.evil.example:80", 403),
+        ("[::1].evil.example", 403),
+        ("[::1]@evil.example", 403),
+        ("127.0.0.1:7860:80", 403),
+        ("[::1", 403),
     ],
 )
-def test_another_name_for_this_machine_is_refused(host):
-    assert ask({"Host": host})[0] == 403
-    assert ask({"Host": host}, kind="websocket")[0] == 403
+def test_this_machines_names_alone_are_let_in(host, status):
+    for kind in ("http", "websocket"):
+        assert ask({"Host": host}, kind=kind)[0] == status
 
 
 def test_names_are_allowed_by_the_person_at_the_machine(monkeypatch):

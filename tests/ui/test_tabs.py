@@ -202,10 +202,6 @@ def test_a_thread_comes_out_of_a_checkpoint_database(tab: Any, where: str) -> No
     assert "of 4" in drawn(tab, tab.open(where, [], 2000))  # the only thread
 
 
-def test_what_is_wrong_is_told(tab: Any) -> None:
-    assert "cannot read" in str(tab.open("nowhere.json", ["compress"], 2000)[tab.status])
-
-
 def test_an_uploaded_file_is_shown_and_one_of_its_threads_is_named(
     tab: Any, tmp_path: Path
 ) -> None:
