@@ -163,7 +163,7 @@ def test_every_fault_is_one_line_within_the_deadline(server, name, call):
 TOLD = {
     "error object": r"answers with an error \(out of memory\): start it",
     "429": r"429 - slow down\): it asks to wait 3600 s; ask again then",
-    "429 late": r"429 - busy\): it asks to wait 12 s; ask again then",
+    "429 late": r"it asks to wait 12 s; ask again then",
     "401": r"refused the request \(.*no such key\): check base_url .* the key",
     "redirect": r"\(redirects are not followed\)",
 }
