@@ -85,9 +85,6 @@ def test_the_goals_of_all_sorts_are_read(valid):
         assert goal.state == next((s for s in ("clean", "heat", "cool") if s in sort), "")
 
 
-# The sample ----------------------------------------------------------------------
-
-
 def test_the_sample_has_games_of_every_sort_and_each_can_be_won(sample):
     assert {split: len(names) for split, names in sample.splits.items()} == {
         "train": 60,
@@ -211,9 +208,6 @@ def test_a_kind_of_task_that_is_in_doubt_is_named():
     assert "which kind of task" in doubts
 
 
-# Errors ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("task", "problem"),
     [
@@ -326,8 +320,6 @@ def test_archives_are_read_once_and_again_when_they_change(sample, tmp_path, cac
     assert len(AlfWorld.load(tmp_path).games) == 3
 
 
-# Rules ----------------------------------------------------------------------
-
 _FED = "(not (exists (?c - cat) (not (fed ?c))))"
 _DOMAIN = """(define (domain tiny) (:types ball box - toy cat)
  (:predicates (in ?b - ball ?x - box) (red ?t) (shut ?x - box) (fed ?c - cat))
@@ -379,9 +371,6 @@ def test_an_undeclared_type_has_no_members():
     game = Game(strange, read_problem(_PROBLEM, strange), read_grammar(_GRAMMAR))
     fed = game.after(game.start, game.commands(game.start)["feed tom"])
     assert list(game.commands(fed)) == ["feed tom"]
-
-
-# Reading ----------------------------------------------------------------------
 
 
 def test_facts_say_what_was_found_out(sample):

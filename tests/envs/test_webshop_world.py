@@ -1,19 +1,21 @@
 """WebShop as pure functions, on the sample catalogue and on small broken ones."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
-from stategate.envs.protocols import Observation, complete
+from stategate.envs.protocols import complete
 from stategate.envs.webshop import WebShop, reward
 from stategate.envs.webshop.bm25 import Bm25, analyze, lossy_length
 from stategate.envs.webshop.catalogue import read_catalogue
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.reward import _ratio
+from stategate.nodes.conformance import check
+from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from tests.kit import ceiling
+from tests.nodes.test_conformance import Bell
 
 
 @pytest.fixture(scope="module", params=["text", "rich"])
@@ -40,16 +42,9 @@ def test_buying_what_was_asked_for_earns_the_ceiling(shop):
         assert 0 < seen.info["reward"]["r_type"] <= 1
 
 
-def test_sessions_are_json_values_that_steps_leave_alone(shop):
-    session, _ = shop.reset(goal=0)
-    kept = json.dumps(session)
-    later, seen = shop.step(session, "search[lamp]")
-    thawed = json.loads(json.dumps(later))
-    assert thawed == later
-    assert shop.observe(thawed) == shop.observe(later) == seen
-    action = seen.actions[-1]
-    assert shop.step(thawed, action) == shop.step(later, action)
-    assert json.dumps(session) == kept
+@pytest.mark.parametrize("observation", ["text", "rich"])
+def test_it_keeps_the_rules_of_the_kit(observation):
+    check(registry().parse("env", {"kind": "webshop", "observation": observation}))
 
 
 def test_step_is_pure_under_threads(shop):
@@ -260,27 +255,9 @@ def test_the_shipped_nouns_are_the_parsers(home):
         assert nouns == [t.text.lower() for t in parser(title) if t.pos_ in ("NOUN", "PROPN")]
 
 
-class Bell:
-    """A world that imports nothing of ours but what it shows."""
-
-    name = "bell"
-
-    def reset(self, task):
-        return {}, self.observe({})
-
-    def step(self, session, action):
-        return session, Observation("It rings.", (), 1.0, True)
-
-    def observe(self, session):
-        return Observation("A bell.", ("ring",))
-
-    def instruction(self, session):
-        return "ring the bell"
-
-
 def test_a_world_that_inherits_nothing_gets_the_defaults():
     world = complete(Bell())
     assert (list(world.tasks()), world.group_of(0), world.fingerprint) == ([{}], None, "")
-    assert world.step(*world.reset({})[:1], "ring")[1].reward == 1.0
+    assert world.step(*world.reset({})[:1], "wait")[1].text == "It rang 1 times."
     with pytest.raises(UserError, match="lacks reset, step, observe, instruction"):
         complete(object())

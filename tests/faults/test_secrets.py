@@ -120,7 +120,7 @@ def test_an_embedding_servers_password_names_no_store(monkeypatch):
 def test_an_unreachable_database_does_not_tell_its_password(password, tmp_path):
     url = f"postgresql://me:{password}@127.0.0.1:9/db?connect_timeout=2"
     for open_it in (open_saver, TraceStore):
-        with pytest.raises(UserError) as error:
+        with pytest.raises(UserError, match=r"\A.+\Z") as error:
             open_it(url)
         assert SECRET not in str(error.value)
     assert SECRET not in str(public_config({"path": url}))

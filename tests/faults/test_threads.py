@@ -1,7 +1,5 @@
 """Equal thread ids: in one process after another, at once, and of two users."""
 
-import multiprocessing
-
 import pytest
 
 from stategate.graph import Session, build_graph, load_config
@@ -9,7 +7,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.home import this_user, thread_of
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.trace_store import TraceStore
-from tests.kit import qa_settings
+from tests.kit import qa_settings, run_processes
 
 THINGS = ("brinicle", "snailfish", "geyser")
 
@@ -26,22 +24,10 @@ def settings(tmp_path, home):
     return {**made, "checkpoints": str(tmp_path / "checkpoints.sqlite")}
 
 
-def _ask(settings, things, user=None, barrier=None):
-    graph, user = build_graph(load_config(settings)), user or this_user()
-    if barrier is not None:
-        barrier.wait(60)
+def _ask(settings, things, user):
+    graph = build_graph(load_config(settings))
     for thing in things:
         Session(graph, thread_of(user, "t"), user=user).ask(f"I saw a {thing}.")
-
-
-def _in_process(settings, *things, **more):
-    from tests.faults.test_threads import _ask  # by a name that a spawned process can import
-
-    process = multiprocessing.get_context("spawn").Process(
-        target=_ask, args=(settings, things), kwargs=more
-    )
-    process.start()
-    return process
 
 
 def asked(settings, user=None):
@@ -51,12 +37,7 @@ def asked(settings, user=None):
 
 
 def test_two_at_once_on_one_thread_lose_no_turn(settings):
-    context = multiprocessing.get_context("spawn")
-    barrier = context.Barrier(2)
-    both = [_in_process(settings, *THINGS, barrier=barrier) for _ in range(2)]
-    for process in both:
-        process.join(180)
-        assert process.exitcode == 0
+    assert run_processes(_ask, [(settings, THINGS, this_user())] * 2) == [0, 0]
     assert len(asked(settings)) == 6
     episodes = TraceStore(settings["memory"][2]["path"]).episodes()
     assert sorted(row["instruction"] for row in episodes) == asked(settings)

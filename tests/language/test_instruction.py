@@ -115,6 +115,11 @@ VALUES = [
     ("i want a large shirt", "large", None),
     ("a shirt, anything but red, in blue, size small", "small", "blue"),
     ("do you have the shirt in forrest green, xx-large?", "xx-large", "forest green"),
+    ("a shirt in red, no wait, blue", None, "blue"),
+    ("red? no, blue. that is the shirt", None, "blue"),
+    ("a shirt, red - sorry, blue", None, "blue"),
+    ("shirt in red, i mean blue", None, "blue"),
+    ("a blue shirt instead of a red one", None, "blue"),
 ]
 
 
@@ -188,21 +193,6 @@ def test_any_text_can_be_read(text, values):
     assert len(parsed.matters) == len(parsed.tokens)
     asked = score_choices(text, (("name", tuple(values)),), "title")
     assert all(0 <= p <= 1 for one in asked for p in (*one.requested, *one.excluded))
-
-
-TAKEN_BACK = [
-    "a shirt in red, no wait, blue",
-    "red? no, blue. that is the shirt",
-    "a shirt, red - sorry, blue",
-    "shirt in red, i mean blue",
-    "a blue shirt instead of a red one",
-]
-
-
-def test_what_is_taken_back_is_not_asked():
-    choice = ("color", ("red", "blue", "green"))
-    wrong = [text for text in TAKEN_BACK if best(text, choice) != {"color": "blue"}]
-    assert len(wrong) <= 1, wrong
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,14 @@ def test_texts_that_come_back_are_found_and_old_files_go():
 
 
 @pytest.mark.parametrize(
-    "name", ["passages.jsonl", "bm25/params.index.json", "bm25/data.csc.index.npy"]
+    "name",
+    [
+        "passages.jsonl",
+        *(
+            f"bm25/{name}"
+            for name in ("params.index.json", "vocab.index.json", "data.csc.index.npy")
+        ),
+    ],
 )
 @pytest.mark.parametrize("damage", ["gone", "cut", "noise"])
 def test_damaged_index_files_are_made_anew(name, damage):

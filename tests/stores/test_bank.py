@@ -95,10 +95,12 @@ def test_search_finds_what_brute_force_finds(place):
 def _write(folder, first):
     store = bank(folder)
     for i in range(first, first + 40):
-        store.add(entries(vectors(1, seed=i), first=i), f"s{i}")
+        row = vectors(1, seed=i)
+        store.add(entries(row, first=i), f"s{i}")
+        assert ids(store.search(row[0], 1)) == [f"r{i}"]
 
 
-def test_processes_that_make_and_write_a_bank_at_once_lose_nothing(place):
+def test_processes_that_make_write_and_search_a_bank_at_once_lose_nothing(place):
     assert run_processes(_write, [(place(), n) for n in (0, 20, 40)]) == [0] * 3
     store = bank(place())
     assert sorted(row.id for row in store.rows()) == sorted(f"r{i}" for i in range(80))
@@ -122,15 +124,3 @@ def test_further_sightings_are_folded_into_a_running_mean(place):
     store.add([], folded=[("r1", 2.0)])
     _, second = store.rows()
     assert (second.q, second.data["seen"]) == (4.0, 3)
-
-
-def _grow(folder, first):
-    store = bank(folder)
-    for i in range(first, first + 60):
-        row = vectors(1, seed=i)
-        store.add(entries(row, first=i))
-        assert ids(store.search(row[0], 1)) == [f"r{i}"]
-
-
-def test_processes_that_search_a_growing_bank_find_what_they_added(tmp_path):
-    assert run_processes(_grow, [(tmp_path, n) for n in (0, 100, 200)]) == [0] * 3

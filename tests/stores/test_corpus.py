@@ -181,43 +181,32 @@ def test_a_page_keeps_its_headings_rows_and_items_apart(tmp_path):
     ]
 
 
-def test_a_servers_charset_goes_before_the_pages_own(monkeypatch):
-    def fetch(url):
-        raw = f"<meta charset=utf-8><p>{RUSSIAN}</p>".encode("cp1251")
-        return 'text/html; charset="windows-1251"', raw
-
-    monkeypatch.setattr("stategate.stores.corpus.documents._fetch", fetch)
-    assert read_web("https://example.org/x").text == RUSSIAN
-
-
 PAGES = {
     "/page": ("text/html", b"<title>Ferry</title><script>x()</script><p>It leaves at noon.</p>"),
     "/note.json": ("application/json", b'{"title": "Lamp", "content": "It burns."}'),
     "/blob": ("application/octet-stream", bytes(range(256))),
     "/empty": ("text/plain", b""),
+    "/russian": (
+        'text/html; charset="windows-1251"',
+        f"<meta charset=utf-8><p>{RUSSIAN}</p>".encode("cp1251"),
+    ),
 }
 
 
-def served(request):
-    path = request.path.partition("?")[0]
-    return (200, *PAGES[path]) if path in PAGES else (404, "text/plain", b"")
-
-
-@pytest.fixture
-def server(monkeypatch):
-    """A web server on this machine, and a proxy in the environment that it must not go through."""
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    with http_server(served) as (url, _):
-        yield url
-
-
-def test_pages_of_a_server_are_read_by_their_kind_and_faults_are_told(server):
-    page, note = read_web(f"{server}/page"), read_web(f"{server}/note.json")
-    assert (page.title, page.text) == ("Ferry", "It leaves at noon.")
-    assert (note.title, note.text) == ("Lamp", "It burns.")
-    for path, why in (("blob", "a binary file"), ("empty", "there is no text in it")):
-        assert read_web(f"{server}/{path}") == Skipped(f"{server}/{path}", why)
-    assert read_web(f"{server}/gone").why == "the server answers 404 Not Found"
+def test_pages_of_a_server_are_read_by_their_kind_and_faults_are_told(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # it must not go through that
+    gone = 404, "text/plain", b""
+    with http_server(lambda asked: (200, *PAGES[asked.path]) if asked.path in PAGES else gone) as (
+        server,
+        _,
+    ):
+        page, note = read_web(f"{server}/page"), read_web(f"{server}/note.json")
+        assert (page.title, page.text) == ("Ferry", "It leaves at noon.")
+        assert (note.title, note.text) == ("Lamp", "It burns.")
+        assert read_web(f"{server}/russian").text == RUSSIAN, "its charset goes before the page's"
+        for path, why in (("blob", "a binary file"), ("empty", "there is no text in it")):
+            assert read_web(f"{server}/{path}") == Skipped(f"{server}/{path}", why)
+        assert read_web(f"{server}/gone").why == "the server answers 404 Not Found"
     assert "refused" in read_web("http://127.0.0.1:1/x").why
 
 
@@ -232,14 +221,11 @@ def test_a_corpus_that_is_not_there_is_told_with_those_that_are():
 ROWS = np.eye(4, dtype=np.float32)
 
 
-def filled(where, name="kept"):
-    vectors = Vectors(where, name)
-    ids = ["a", "b", "c", "d"]
-    vectors.put(ids, ROWS)
-    return vectors
-
-
-def check_search(vectors):
+@pytest.mark.parametrize("kind", ["folder", "server"])
+def test_vectors_are_kept_found_and_removed(tmp_path, request, kind):
+    where = tmp_path if kind == "folder" else request.getfixturevalue("chroma")
+    Vectors(where, "kept").put(["a", "b", "c", "d"], ROWS)
+    vectors = Vectors(where, "kept")
     assert vectors.ids() == {"a", "b", "c", "d"}
     best, second = vectors.search(np.array([0.9, 0.1, 0, 0], dtype=np.float32), 2)
     assert best[0] == "a"
@@ -249,18 +235,9 @@ def check_search(vectors):
     assert len(vectors.search(ROWS[1], 9)) == 3
 
 
-def test_a_folder_keeps_what_was_put(tmp_path):
-    filled(tmp_path)
-    check_search(Vectors(tmp_path, "kept"))
-
-
 def test_a_missing_server_is_told():
     with pytest.raises(UserError, match="chroma run"):
         Vectors("http://127.0.0.1:9", "kept")
-
-
-def test_a_chroma_server_does_the_same(chroma):
-    check_search(filled(chroma, "served"))
 
 
 def test_damaged_vectors_are_made_anew_in_a_folder_of_our_own_alone(tmp_path, home):

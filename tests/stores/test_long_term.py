@@ -26,8 +26,8 @@ def turn(text, step=0, episode="e", **more):
     return Turn("t", episode, step, text, EMBEDDER.embed([text])[0], EMBEDDER.name, **more)
 
 
-def found(memory, words, user=ME):
-    return memory.recall(user, asked_of(words, EMBEDDER))[0]
+def found(memory, words):
+    return memory.recall(ME, asked_of(words, EMBEDDER))[0]
 
 
 def test_the_same_words_are_shown_once_and_forgotten_together(memory):
@@ -37,14 +37,6 @@ def test_the_same_words_are_shown_once_and_forgotten_together(memory):
     assert shown == ["The lake is deep.", "The lake is wide."]
     assert memory.add(ME, turn("The lake is deep.", 1)).outcome == "repeated"
     assert [one.fact for one in memory.erase(ME, [1])] == [1, 2]
-
-
-def test_nobody_reads_or_forgets_what_another_user_said(memory):
-    memory.add(ME, turn("My door code is 4711."))
-    other = "other"
-    assert found(memory, "door code", other) == []
-    assert memory.erase(other) == []
-    assert len(memory.facts(ME)) == 1
 
 
 def test_sql_in_a_question_is_text(memory):

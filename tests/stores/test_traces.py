@@ -90,18 +90,9 @@ def test_processes_write_side_by_side(store):
             assert db.execute("pragma integrity_check").fetchone()[0] == "ok"
 
 
-def test_a_database_that_does_not_answer_is_one_clear_line_without_its_password():
-    with pytest.raises(UserError, match="cannot use the traces") as error:
-        TraceStore("postgresql://ann:secret7@127.0.0.1:9/none")
-    assert "\n" not in str(error.value)
-    assert "secret7" not in str(error.value)
-    with pytest.raises(UserError, match="STATEGATE_NOWHERE"):
-        TraceStore("$STATEGATE_NOWHERE")
-
-
 def test_two_names_in_one_database_are_two_stores(database):
     a, b = TraceStore(database("a")), TraceStore(database("b"))
     write(a, "in a")
     assert b.episodes() == []
-    with pytest.raises(UserError, match="no name for tables"):
+    with pytest.raises(UserError, match="follow '#'"):
         TraceStore(database('a"; drop schema public'))
