@@ -94,5 +94,5 @@ def test_two_names_in_one_database_are_two_stores(database):
     a, b = TraceStore(database("a")), TraceStore(database("b"))
     write(a, "in a")
     assert b.episodes() == []
-    with pytest.raises(UserError, match="follow '#'"):
+    with pytest.raises(UserError, match="no name for tables"):
         TraceStore(database('a"; drop schema public'))
