@@ -77,8 +77,10 @@ def _threads(source: str, selected: str) -> list[Thread]:
             threads[id_] = Thread(id_, task, from_plain(line, f"{source}, thread {number}"))
         except UserError as error:
             problems.append(error)
+    if not threads and problems:
+        raise problems[0]
     if not threads:
-        raise (*problems, UserError(f"there is no thread '{selected}' in '{source}'"))[0]
+        raise UserError(f"there is no thread '{selected}' in '{source}'")
     if problems:
         warn_once(f"{len(problems)} of {len(records)} threads are skipped: {problems[0]}")
     return list(threads.values())

@@ -181,9 +181,7 @@ def _holds(path: Path, needles: set[bytes]) -> bool:
         if not path.stat().st_size:
             return False
         with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-            most = max(map(len, needles))
-            return any(
-                needle in content[start : start + _BLOCK + most].lower()
-                for start in range(0, len(content), _BLOCK)
-                for needle in needles
-            )
+            longest = max(map(len, needles))
+            starts = range(0, len(content), _BLOCK)
+            blocks = (content[start : start + _BLOCK + longest].lower() for start in starts)
+            return any(needle in block for block in blocks for needle in needles)

@@ -123,10 +123,11 @@ class LongTerm:
 
     def threads_apart(self, user: str, texts: Sequence[str]) -> set[str]:
         """Return the threads of other users, and those of ``user`` that told one of ``texts``."""
-        f = tables.facts.c
-        rows = self.db.rows(sa.select(f.thread_id, f.user, f.text))
-        told = set(texts)
-        return {row.thread_id for row in rows if row.user != user or row.text in told}
+        f, told = tables.facts.c, set(texts)
+        others = self.db.rows(sa.select(f.thread_id).where(f.user != user).distinct())
+        own = self.db.rows(sa.select(f.thread_id, f.text).where(f.user == user))
+        again = {row.thread_id for row in own if row.text in told}
+        return again | {row.thread_id for row in others}
 
     def users(self) -> list[str]:
         """Return every user of whom facts are remembered."""

@@ -240,12 +240,17 @@ def test_mistakes_are_one_line_with_the_fix(words, told, notes, monkeypatch, tmp
     assert not Path("runs").exists()
 
 
-def test_eval_qa_and_memory_write_run_directories(tmp_path):
+def test_eval_qa_and_memory_write_run_directories_that_resume(tmp_path):
     run = tmp_path / "qa"
     words = ("eval", "qa", "--experiments", "A", "--limit", "6", "--out", run)
     words += ("--set", "embedder=hashing", "--json", tmp_path / "summary.json")
     assert "MRR" in call(*words)
-    assert len((run / "questions.jsonl").read_text().splitlines()) == 2 * 6
+    rows = (run / "questions.jsonl").read_text().splitlines()
+    assert len(rows) == 2 * 6
+    (run / "questions.jsonl").write_text("".join(f"{row}\n" for row in rows[:4]))
+    call(*words)
+    made = [json.loads(row) for row in (run / "questions.jsonl").read_text().splitlines()]
+    assert len({(row["agent"], row["number"]) for row in made}) == len(made) == 12
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert {row["agent"] for row in summary["rows"]} == {"fixed-256", "fixed-1024"}
     dialogues = tmp_path / "dialogues.yaml"
