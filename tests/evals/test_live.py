@@ -5,8 +5,6 @@ import json
 import pytest
 
 from stategate.envs.protocols import World
-from stategate.evals.bench import bench_bank
-from stategate.evals.settings import Bench
 from stategate.evals.worlds import chosen_tasks, spoken_tasks
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
@@ -119,9 +117,3 @@ def test_advised_agents_play_the_same_goals_and_their_banks_are_named(banks, tmp
     assert {"bank state", "bank trace"} <= set(args["checkpoints"])
     tokens = {row["agent"]: row["tokens_per_step"] for row in summary["rows"]}
     assert tokens["none"] < min(tokens["nearest"], tokens["trace"])
-
-
-def test_the_bench_measures_search():
-    (row,) = bench_bank(Bench(what="bank", sizes="400", out="unused"))
-    assert row["states"] == 400
-    assert row["search_ms_p95"] >= row["search_ms_p50"] > 0
