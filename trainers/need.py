@@ -53,6 +53,7 @@ Indices = NDArray[np.int64]
 _MAX_NEGATIVES = 20  # parts of one result, sampled of those that no later turn needs
 _MAX_DECISIONS = 8  # of one thread, so that long threads do not outweigh others
 _VALIDATION_FOLDS = 8  # one task in so many chooses the epoch
+_TEST_FOLDS = 4  # one task in so many is held out
 
 
 @dataclass(frozen=True)
@@ -239,7 +240,7 @@ def train(settings: NeedSettings) -> dict[str, Any]:
     test_settings = settings.model_copy(update=paths)
     run, test_run = TrainingRun(settings, data), TrainingRun(test_settings, data)
     examples = _examples(settings)
-    heldout, training = _split(examples, settings.folds)
+    heldout, training = _split(examples, _TEST_FOLDS)
     network = fit(training, test_settings)
     sources = sorted({e.source for e in heldout})
     rows = {s: scored(network, [e.thread for e in heldout if e.source == s]) for s in sources}

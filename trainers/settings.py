@@ -118,7 +118,6 @@ class NeedSettings(Settings):
     threads: list[str] = Field(
         default=[], description="files of recorded threads, as `stategate replay` reads them"
     )
-    folds: int = Field(default=4, ge=2, description="one part in so many of the tasks is held out")
 
 
 class AdapterSettings(Settings):

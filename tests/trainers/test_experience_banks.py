@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from stategate.nodes.experience.episode import Episode, Step, add_episode
+from stategate.nodes.experience.episode import Episode, Step
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.stores.bank import Bank
@@ -38,27 +38,6 @@ def test_like_states_fold_into_one_worth_and_other_moves_stay_apart(tmp_path, re
     assert rows[-1].data["seen"] == 2
     other = replace(episode(), id="other", steps=(Step("click[buy now]", "page 0 of 0", "end"),))
     assert build_bank("state", tmp_path, [other], resources).rows == 1
-
-
-def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, resources):
-    build_bank("state", tmp_path, [episode()], resources)
-    again = replace(episode(), id="again", reward=0.0, correct=False)
-    slow, fast, told = (
-        Bank(tmp_path, "state"),
-        Bank(tmp_path, "state"),
-        resources.profile.experience,
-    )
-    real = slow.is_read
-
-    def late(source):  # both asked before either had written
-        known = real(source)
-        add_episode(fast, again, resources.embedder, told)
-        return known
-
-    slow.is_read = late
-    add_episode(slow, again, resources.embedder, told)
-    last = Bank(tmp_path, "state").rows()[-1]
-    assert (last.q, last.data["seen"]) == (pytest.approx(5.0), 2)
 
 
 RECORD = {
