@@ -202,18 +202,13 @@ class Replay(Evaluation, Shared):
 class Bench(Evaluation):
     """Measure how long things take; compare figures of one machine and one table only.
 
-    webshop: load its world, walk it at random, search; step: a step without the model; bank: search
-    in state banks of growing size.
+    webshop: load its world, walk it at random, search; step: a step without the model.
     """
 
-    examples = (
-        "stategate eval bench step --out runs/bench-step",
-        "stategate eval bench bank --sizes 10000,100000 --out runs/bench-bank",
-    )
+    examples = ("stategate eval bench step --out runs/bench-step",)
     maker = "bench:bench"
-    what: Literal["webshop", "step", "bank"] = argument(...)
+    what: Literal["webshop", "step"] = argument(...)
     data: str = option("sample", "'sample', or a folder of the shop's data.")
-    sizes: str = option("10000,100000", "Numbers of states.")
 
     def run(self) -> dict[str, Any]:
         """Measure every row."""

@@ -17,8 +17,8 @@ from stategate.language.words import CARDINALS, MONTHS, ORDINALS, WEEKDAYS
 
 _LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _NUMBERS = {word: n for word, n in CARDINALS.items() if n <= 50} | _LISTS["numbers"]
-_SEASONS, _FEASTS, _STEPS, _DAYS, _TENSES = (
-    _LISTS[k] for k in ("seasons", "feasts", "steps", "days", "tenses")
+_NEAR, _SEASONS, _FEASTS, _STEPS, _DAYS, _TENSES = (
+    _LISTS[k] for k in ("near", "seasons", "feasts", "steps", "days", "tenses")
 )
 _NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_NUMBERS, key=len, reverse=True)) + r")"
 _UNIT = r"(?P<unit>day|night|week|fortnight|month|year|weekend)s?"
@@ -194,8 +194,9 @@ def _weekday(match: re.Match[str]) -> int:
 # Rules: what a match means on a day ----------------------------------------------------------------
 
 
-def _simple(first: int) -> _Rule:
-    return lambda match, today: _days(today, first)
+def _near(match: re.Match[str], today: datetime) -> _Times:
+    """Read "yesterday", "tonight", "the day after tomorrow"."""
+    return _days(today, _NEAR[match[0].lower()])
 
 
 def _counted(match: re.Match[str], today: datetime) -> _Times | None:
@@ -224,8 +225,12 @@ def _relative(match: re.Match[str], today: datetime) -> _Times | None:
 
 
 def _dated(match: re.Match[str], today: datetime) -> _Times:
-    """Read "8 May 2023", "on the 8th of May", "on 31.12."."""
-    month, day = _month_number(match["month"]), _day_number(match["day"])
+    """Read "8 May 2023", "on the 8th of May", "on 31.12.", "last Halloween"."""
+    groups = match.groupdict()
+    if "feast" in groups:
+        month, day = _FEASTS[groups["feast"].lower().replace("’", "'")]
+    else:
+        month, day = _month_number(groups["month"]), _day_number(groups["day"])
     return _yearly(match, today, lambda year: _days(datetime(year, month, day, tzinfo=UTC), 0))
 
 
@@ -278,20 +283,13 @@ def _season(match: re.Match[str], today: datetime) -> _Times:
     return _yearly(match, today, lambda year: (_month(year, month)[0], _month(year, month + 3)[0]))
 
 
-def _feast(match: re.Match[str], today: datetime) -> _Times:
-    """Read "at Christmas", "on New Year's Eve 2021", "last Halloween"."""
-    month, day = _FEASTS[match["feast"].lower().replace("’", "'")]
-    return _yearly(match, today, lambda year: _days(datetime(year, month, day, tzinfo=UTC), 0))
-
-
 def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     def of(pattern: str, rule: _Rule) -> tuple[re.Pattern[str], _Rule]:
         return re.compile(rf"\b(?:{pattern})(?!\w)", re.IGNORECASE), rule
 
     yield of(rf"{_YEAR}(?P<sign>[-/])(?P<month>\d\d?)(?P=sign)(?P<day>\d\d?)", _iso)
-    yield of(rf"(?:on )?(?P<day>\d\d?)\.(?P<month>\d\d?)\.{_YEAR}", _iso)
+    yield of(rf"(?:on )?(?P<day>\d\d?)(?P<sign>[./])(?P<month>\d\d?)(?P=sign){_YEAR}", _iso)
     yield of(r"(?<=on )(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?!\d)", _dated)
-    yield of(rf"(?:on )?(?P<day>\d\d?)/(?P<month>\d\d?)/{_YEAR}", _iso)
     yield of(
         r"(?:at |in )?(?:the )?(?P<part>(?:beginning|start|middle|end)(?= of )|early|late|mid)"
         rf"(?: of| in)?[ -]{_MONTH}(?:,? {_YEAR})?",
@@ -299,17 +297,13 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     )
     yield of(rf"(?:on )?(?:the )?{_DAY}(?: of)? {_MONTH}(?:,? {_YEAR})?", _dated)
     yield of(rf"(?:on )?{_MONTH} (?:the )?{_DAY}(?:,? {_YEAR})?", _dated)
-    yield of(r"(?:the )?day before yesterday", _simple(-2))
-    yield of(r"(?:the )?day after tomorrow", _simple(2))
-    yield of(r"yesterday|last night", _simple(-1))
-    yield of(r"today|tonight|this (?:morning|afternoon|evening)", _simple(0))
-    yield of(r"tomorrow", _simple(1))
+    yield of("|".join(sorted(_NEAR, key=len, reverse=True)), _near)
     yield of(rf"(?:on )?{_WEEKDAY}(?: of)? (?P<which>last|this|next) week", _weekday_of_week)
     yield of(r"(?P<which>last|this|next) week(?: on)? " + _WEEKDAY, _weekday_of_week)
     yield of(rf"(?:in )?(?P<which>(?:the )?last|this|next) {_SEASON}(?: of {_YEAR})?", _season)
     yield of(rf"(?:in |since |during |until )?(?:the )?{_SEASON}(?: of)? {_YEAR}", _season)
     yield of(rf"(?:in|since|during|until)(?: the)? {_SEASON}", _season)
-    yield of(rf"(?:(?P<which>last|next) )?(?P<feast>{_FEAST})(?:,?(?: of)? {_YEAR})?", _feast)
+    yield of(rf"(?:(?P<which>last|next) )?(?P<feast>{_FEAST})(?:,?(?: of)? {_YEAR})?", _dated)
     ending = r"(?P<later> from now| later)?(?(ahead)|(?(later)| (?:ago|back)))"
     yield of(rf"(?P<ahead>in )?{_NUMBER} {_UNIT}{ending}", _counted)
     yield of(

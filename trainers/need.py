@@ -1,6 +1,6 @@
 """Train ``need``: which parts of a thread's results later turns will need.
 
-It fits to recorded threads and made-up tasks, and reports on held-out tasks: the run directory gets
+It fits to recorded threads, and reports on held-out tasks: the run directory gets
 ``held-out``, a checkpoint that saw no task of ``held-out.jsonl``.
 """
 
@@ -38,7 +38,6 @@ from stategate.nodes.protocols import Vector
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_lines
 from stategate.trainers.settings import NeedSettings
-from stategate.trainers.tool_tasks import tool_tasks
 from stategate.trainers.trainer import (
     Figures,
     Trainer,
@@ -54,6 +53,7 @@ Indices = NDArray[np.int64]
 _MAX_NEGATIVES = 20  # parts of one result, sampled of those that no later turn needs
 _MAX_DECISIONS = 8  # of one thread, so that long threads do not outweigh others
 _VALIDATION_FOLDS = 8  # one task in so many chooses the epoch
+_TEST_FOLDS = 4  # one task in so many is held out
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ def train(settings: NeedSettings) -> dict[str, Any]:
     test_settings = settings.model_copy(update=paths)
     run, test_run = TrainingRun(settings, data), TrainingRun(test_settings, data)
     examples = _examples(settings)
-    heldout, training = _split(examples, settings.folds)
+    heldout, training = _split(examples, _TEST_FOLDS)
     network = fit(training, test_settings)
     sources = sorted({e.source for e in heldout})
     rows = {s: scored(network, [e.thread for e in heldout if e.source == s]) for s in sources}
@@ -266,19 +266,14 @@ def train(settings: NeedSettings) -> dict[str, Any]:
 
 
 def _examples(settings: NeedSettings) -> list[Example]:
-    """Return the labelled threads of the files and of the made-up tasks."""
-    threads = [
-        (Path(path).name.split(".")[0], task, name, messages)
-        for path in settings.threads
-        for name, task, messages in read_threads(path)
-    ]
-    tasks = tool_tasks(settings.seed, settings.tool_tasks)
-    threads += [("made-up", service, name, messages) for service, name, messages in tasks]
-    examples = [
-        Example(source, task, name, messages, thread)
-        for source, task, name, messages in threads
-        if (thread := labelled(f"{source}-{name}", messages, settings.seed)) is not None
-    ]
+    """Return the labelled threads of the files."""
+    examples = []
+    for path in settings.threads:
+        source = Path(path).name.split(".")[0]
+        for name, task, messages in read_threads(path):
+            thread = labelled(f"{source}-{name}", messages, settings.seed)
+            if thread is not None:
+                examples.append(Example(source, task, name, messages, thread))
     if not examples:
         raise UserError("there is no thread to learn from: name files with --threads")
     return examples

@@ -13,7 +13,7 @@ from pydantic.config import JsonDict
 
 from stategate.nodes.registry import first_problem
 from stategate.nodes.write_memory.short_term import ShortTerm
-from stategate.stores.errors import UserError, describe_error, user_error_context
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import read_yaml
 from stategate.stores.settings import Settings as BaseSettings
 from stategate.stores.settings import option
@@ -118,8 +118,6 @@ class NeedSettings(Settings):
     threads: list[str] = Field(
         default=[], description="files of recorded threads, as `stategate replay` reads them"
     )
-    tool_tasks: int = Field(default=10, ge=0, description="made-up tasks of each of seven services")
-    folds: int = Field(default=4, ge=2, description="one part in so many of the tasks is held out")
 
 
 class AdapterSettings(Settings):
@@ -218,6 +216,7 @@ TRAINERS: dict[str, tuple[str, type[Settings]]] = {
     "utterance": ("utterance", UtteranceSettings),
 }
 S = TypeVar("S", bound=Settings)
+_WRONG = (OSError, yaml.YAMLError, TypeError, ValueError)  # what a file of settings may raise
 
 
 def read_settings(cls: type[S], name: str | Path, overrides: Sequence[str] = ()) -> S:
@@ -225,30 +224,22 @@ def read_settings(cls: type[S], name: str | Path, overrides: Sequence[str] = ())
 
     Raises ``UserError`` for an unknown recipe or a wrong field.
     """
-    try:
-        values = _values(name)
-        for item in overrides:
-            key, equals, value = item.partition("=")
-            if not equals:
-                raise UserError(f"write an override as field=value, not '{item}'")
+    recipes = read_yaml(RECIPES.read_text("utf-8"))
+    with user_error_context(
+        f"cannot read the settings '{name}'", f"name a YAML file, or {', '.join(recipes)}", _WRONG
+    ):
+        if Path(name).is_file() or name not in recipes:
+            values = dict(read_yaml(Path(name).read_text("utf-8")) or {})
+        else:
+            base = recipes[name].pop("like", None)
+            values = {**(recipes[base] if base else {}), **recipes[name]}
+    for item in overrides:
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise UserError(f"write an override as field=value, not '{item}'")
+        with user_error_context(f"'{item}' is no YAML", kinds=_WRONG):
             values[key] = read_yaml(value) if value else ""
+    try:
         return cls(**values)
-    except OSError as error:
-        names = ", ".join(read_yaml(RECIPES.read_text("utf-8")))
-        raise UserError(
-            f"cannot read the settings '{name}' ({error.strerror}): name a YAML file, or {names}"
-        ) from None
     except ValidationError as error:
         raise UserError(f"'{name}': {first_problem(error, cls.model_fields)}") from None
-    except (yaml.YAMLError, TypeError, ValueError) as error:
-        raise UserError(f"'{name}': {describe_error(error)}") from None
-
-
-def _values(name: str | Path) -> dict[str, Any]:
-    """Return the fields of a recipe, with those of the recipe that it is ``like``, or of a file."""
-    recipes = read_yaml(RECIPES.read_text("utf-8"))
-    if Path(name).is_file() or name not in recipes:
-        return dict(read_yaml(Path(name).read_text("utf-8")) or {})
-    recipe = dict(recipes[name])
-    base = recipe.pop("like", None)
-    return {**(recipes[base] if base else {}), **recipe}

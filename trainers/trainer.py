@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.weights import save_weights
-from stategate.stores.errors import UserError, describe_error
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json, write_bytes, write_json
 from stategate.stores.progress import Progress
 from stategate.stores.runs import RunDirectory, mean, provenance, public_config, public_path
@@ -110,9 +110,7 @@ class Trainer(Generic[B]):
     def _epoch(self, epoch: int, optimizer: Optimizer, settings: Settings) -> dict[str, Any]:
         """Train one epoch; return its row of the history."""
         decay = 0.5 * (1 + math.cos(math.pi * (epoch - 1) / settings.epochs))
-        for (
-            group
-        ) in optimizer.param_groups:  # of the epoch alone, so that a resumed run has the same
+        for group in optimizer.param_groups:  # the epoch alone decides, also in a resumed run
             group["lr"] = settings.learning_rate * decay
         torch.manual_seed(settings.seed * 100_003 + epoch)
         generator = Generator().manual_seed(settings.seed * 100_003 + epoch)
@@ -157,17 +155,13 @@ def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> tuple[Histo
     if not last.exists():
         return [], {}
     groups: dict[str, Weights] = {}
-    try:
-        with safe_open(last, "pt") as file:
-            history: History = parse_json((file.metadata() or {})["history"])
-            for key in file.keys():  # noqa: SIM118 - no mapping
-                group, _, name = key.partition("/")
-                groups.setdefault(group, {})[name] = file.get_tensor(key)
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
-        raise UserError(
-            f"'{last}' is damaged ({describe_error(error)}): "
-            "remove the folder, the training begins anew"
-        ) from None
+    fix = "remove the folder, the training begins anew"
+    kinds = (SafetensorError, OSError, ValueError, KeyError)
+    with user_error_context(f"'{last}' is damaged", fix, kinds), safe_open(last, "pt") as file:
+        history: History = parse_json((file.metadata() or {})["history"])
+        for key in file.keys():  # noqa: SIM118 - no mapping
+            group, _, name = key.partition("/")
+            groups.setdefault(group, {})[name] = file.get_tensor(key)
     weights, best = groups.pop("model", {}), groups.pop("best", {})
     moments = {int(number): tensors for number, tensors in groups.items()}
     try:

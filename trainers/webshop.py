@@ -96,21 +96,11 @@ def practice(
             side.append(len(world.goals))
             world.goals.append(make_goal(product, shop.prices[product.asin], rng, also))
     for words, goals in ((wording, training), (exam, heldout)):
-        reword(world, goals, words, seed, rng)
+        worded = [i for i in goals if rng.random() >= _PLAIN]
+        said = reworded([world.goals[i] for i in worded], world.products, words, seed)
+        for i, goal in zip(worded, said, strict=True):
+            world.goals[i] = goal
     return Practice(world, training, heldout)
-
-
-def reword(
-    world: WebShop, goals: Sequence[int], words: str, seed: int, rng: random.Random | None = None
-) -> None:
-    """Say ``goals`` of ``world`` in the wordings of split ``words``, in place.
-
-    With ``rng`` some of them stay as the template says them.
-    """
-    goals = [i for i in goals if rng is None or rng.random() >= _PLAIN]
-    reworded_goals = reworded([world.goals[i] for i in goals], world.products, words, seed)
-    for i, goal in zip(goals, reworded_goals, strict=True):
-        world.goals[i] = goal
 
 
 def load_shop(data: str) -> WebShop:
@@ -213,7 +203,6 @@ def _first_page(world: WebShop, goal: int, instruction: str, query: str) -> int:
     return next(ranks, PER_PAGE * _PAGES) // PER_PAGE
 
 
-_LOOK_ALIKES = 110  # goals to develop with, on products that have many
 _ACTORS = (
     "rule",
     "rule:threshold=0",
@@ -224,22 +213,15 @@ _ACTORS = (
 
 
 def course(data: str, seed: int) -> Course:
-    """Return the goals of training products.
-
-    Held out are real and made ones of other products, and goals to develop with, whose products have
-    many look-alikes.
-    """
+    """Return the goals of training products; held out are real and made ones of other products."""
     plan = practice(load_shop(data), seed, "train", "develop")
     rich, text = plan.world, copy.copy(plan.world)
     text.observation = "text"
-    developing = rich.ranges["developing"]
-    look_alikes = random.Random(seed).sample(developing, min(_LOOK_ALIKES, len(developing)))
-    reword(rich, look_alikes, "develop", seed)
     return Course(
         WebShopEnv(),
         {"rich": rich, "text": text},
         [{"goal": goal} for goal in plan.training],
-        [{"goal": goal} for goal in (*plan.heldout, *look_alikes)],
+        [{"goal": goal} for goal in plan.heldout],
         good_actions,
         _ACTORS,
         lambda task: rich.group_of(task["goal"]),

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -61,7 +60,11 @@ class AlignedInstruction:
 
     def share(self, text: str, role: str = "described") -> float:
         """Return the share (0 to 1) of the words of ``role`` that ``text`` says; 1 without any."""
-        return _share(self.parsed, text, role)
+        weights = self.weights(role)
+        total = float(weights.sum())
+        if total < 0.5:
+            return 1.0
+        return float(weights @ np.asarray(covered(self.parsed, text), dtype=np.float32)) / total
 
     def phrase_shares(self, text: str, *roles: str) -> list[float]:
         """Return for each phrase of ``roles`` the share of its words that ``text`` says."""
@@ -164,16 +167,6 @@ class AlignedInstruction:
         }
 
 
-@lru_cache(maxsize=16384)
-def _share(parsed: ParsedInstruction, text: str, role: str) -> float:
-    weights = AlignedInstruction(parsed).weights(role)
-    total = float(weights.sum())
-    if total < 0.5:
-        return 1.0
-    return float(weights @ np.asarray(covered(parsed, text), dtype=np.float32)) / total
-
-
-@lru_cache(maxsize=4096)
 def _words(parsed: ParsedInstruction, roles: tuple[str, ...]) -> str:
     chances = parsed.roles
     role_indices = [ROLES.index(role) for role in roles]

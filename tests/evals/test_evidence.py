@@ -22,16 +22,12 @@ def said(id_, speaker, text, **more):
     return {"speaker": speaker, "dia_id": id_, "text": text, **more}
 
 
-def asked(question, category=4, evidence=(), **more):
-    return {"question": question, "category": category, "evidence": evidence, **more}
+BOAT = {"question": "What is Bo's boat called?", "category": 4, "evidence": ["D1:2"], "answer": 7}
+NOBODY = {"question": "Who is Zed?", "category": 5, "evidence": [], "adversarial_answer": "x"}
 
 
-BOAT = asked("What is Bo's boat called?", evidence=["D1:2"], answer=7)
-NOBODY = asked("Who is Zed?", category=5, evidence=[], adversarial_answer="x")
-
-
-def locomo_file(tmp_path, *questions, **sessions):
-    """Write one conversation of two sessions, and of further ones, with its oddities of dates."""
+def locomo_file(tmp_path, *questions):
+    """Write one conversation, with the published file's oddities of dates, ids and pictures."""
     conversation = {
         "session_1": [
             said("D1:1", "Ann", "What is your boat called?"),
@@ -42,10 +38,12 @@ def locomo_file(tmp_path, *questions, **sessions):
             said("D2:1", "Bo", "I sold the tractor."),
             said("D2:2", "Ann", "A tractor, really?"),
         ],
+        "session_4": None,
+        "session_5": [],
+        "session_30": [said("D30:5", "Bo", None, blip_caption="two photos of a dog")],
         "session_1_date_time": "1:56 pm on 8 May, 2023",
         "session_2_date_time": "10:04 am on 1 June, 2023",
         "session_3_date_time": "x",
-        **sessions,
     }
     qa = list(questions) or [BOAT, NOBODY]
     path = tmp_path / "locomo10.json"
@@ -53,25 +51,26 @@ def locomo_file(tmp_path, *questions, **sessions):
     return path
 
 
-def longmemeval_file(tmp_path, **more):
-    """Write one history of two sessions, the later one first, and the same with nothing to find."""
+def longmemeval_file(tmp_path):
+    """Write one history, the later session first, one of them twice, and one with nothing to find."""
     row = {
         "question_id": "q1",
         "question_type": "knowledge-update",
         "question": "Which bike?",
         "answer": 3,
         "question_date": "2023/05/30 (Tue) 23:40",
-        "haystack_session_ids": ["late", "early"],
-        "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/01 (Mon) 10:00"],
+        "haystack_session_ids": ["late", "late", "early", "empty"],
+        "haystack_dates": ["2023/05/20 (Sat) 02:21", "someday", "2023/05/01 (Mon) 10:00", ""],
         "haystack_sessions": [
             [
                 {"role": "user", "content": "My bike is red now.", "has_answer": True},
                 {"role": "assistant", "content": None},
             ],
+            [{"role": "user", "content": "Yes."}],
             [{"role": "user", "content": "Hello."}],
+            [],
         ],
         "answer_session_ids": ["late"],
-        **more,
     }
     path = tmp_path / "lme.json"
     path.write_text(json.dumps([row, {**row, "question_id": "q2_abs"}]))
@@ -83,74 +82,42 @@ def run(tmp_path, file, agents=("bm25",), kind=Locomo):
     return kind(file=str(file), agents=agents, **how).run()
 
 
-def test_locomo_is_read_with_dates_captions(tmp_path):
-    [talk] = read_locomo(locomo_file(tmp_path))
-    assert [turn.session for turn in talk.turns] == ["S1"] * 3 + ["S2"] * 2
-    assert talk.turns[0].at == moment("2023-05-08 13:56:00")
+#: The evidence of a question as the file writes it: turns, sessions.
+EVIDENCE = [
+    (["D1:1; D2:2"], ("D1:1", "D2:2"), ("S1", "S2")),
+    (["D1:1 D2:1", "D1:1"], ("D1:1", "D2:1"), ("S1", "S2")),
+    (["D:1:2"], ("D1:2",), ("S1",)),
+    (["D30:05", "D:2:1"], ("D30:5", "D2:1"), ("S30", "S2")),
+    (["D9:4", "D1:3"], ("D1:3",), ("S1",)),
+    (["D"], (), ()),
+    ("D1:2", ("D1:2",), ("S1",)),
+    (None, (), ()),
+]
+
+
+def test_locomo_is_read_with_its_oddities(tmp_path):
+    rows = [{**BOAT, "category": "3", "evidence": evidence} for evidence, *_ in EVIDENCE]
+    [talk] = read_locomo(locomo_file(tmp_path, *rows, NOBODY))
+    assert [turn.session for turn in talk.turns] == ["S1"] * 3 + ["S2"] * 2 + ["S30"]
+    assert (talk.turns[0].at, talk.turns[5].at) == (moment("2023-05-08 13:56:00"), None)
     assert talk.turns[1].text == "It is called Pelican. [a photo of a blue boat]"
-    first, second = talk.questions
-    assert (first.category, first.turns) == ("single-hop", ("D1:2",))
-    assert first.sessions == ("S1",)
-    assert (second.category, second.answerable, second.turns) == ("adversarial", False, ())
-
-
-@pytest.mark.parametrize(
-    ("evidence", "turns"),
-    [
-        (["D1:1; D2:2"], ("D1:1", "D2:2")),
-        (["D1:1 D2:1", "D1:1"], ("D1:1", "D2:1")),
-        (["D:1:2"], ("D1:2",)),
-        (["D2:01"], ("D2:1",)),
-        (["D9:4", "D1:3"], ("D1:3",)),
-        (["D"], ()),
-        ("D1:2", ("D1:2",)),
-        (None, ()),
-    ],
-)
-def test_evidence_of_locomo_is_read_however_it_is_written(tmp_path, evidence, turns):
-    path = locomo_file(tmp_path, asked("Why?", "3", evidence, answer=None))
-    [question] = read_locomo(path)[0].questions
-    assert (question.turns, question.category) == (turns, "open-domain")
-
-
-def test_sessions_of_locomo_may_be_empty_missing_and_of_pictures_alone(tmp_path):
-    picture = {**said("D30:5", "Bo", None, blip_caption="two photos of a dog"), "query": "dog"}
-    sessions = {"session_4": None, "session_5": [], "session_30": [picture]}
-    question = asked("What did Ann sell?", 5, ["D30:05", "D:2:1"], adversarial_answer="x")
-    path = locomo_file(tmp_path, BOAT, question, NOBODY, **sessions)
-    [talk] = read_locomo(path)
-    assert list(dict.fromkeys(turn.session for turn in talk.turns)) == ["S1", "S2", "S30"]
     assert talk.turns[5].text == " [two photos of a dog]"
-    assert talk.turns[5].at is None
-    odd = talk.questions[1]  # it counts: its evidence is the other person's
-    assert (odd.answerable, odd.turns, odd.sessions) == (False, ("D30:5", "D2:1"), ("S30", "S2"))
-    [total, *_] = run(tmp_path, path)["rows"]
-    assert (total["n"], total["asked"]) == (2, 3)
-    assert total["turn_any_10"] == 1
+    *questions, nobody = talk.questions
+    assert [(q.turns, q.sessions) for q in questions] == [(t, s) for _, t, s in EVIDENCE]
+    assert {q.category for q in questions} == {"open-domain"}
+    assert (nobody.category, nobody.answerable, nobody.turns) == ("adversarial", False, ())
 
 
 def test_longmemeval_is_read_by_turn_and_session_and_abstention(tmp_path):
-    first, second = read_longmemeval(longmemeval_file(tmp_path))
-    assert [turn.at for turn in first.turns] == sorted(turn.at for turn in first.turns)
+    path = longmemeval_file(tmp_path)
+    first, second = read_longmemeval(path)
+    assert {turn.session for turn in first.turns} == {"S0", "S1", "S2"}
+    assert [turn.text for turn in first.turns] == ["Yes.", "Hello.", "My bike is red now.", ""]
     [question] = first.questions
-    assert (question.turns, question.sessions) == (("S0:0",), ("S0",))
+    assert (question.turns, question.sessions) == (("S0:0",), ("S0", "S1"))
     assert question.at == moment("2023-05-30 23:40:00")
     [other] = second.questions
     assert (other.category, other.answerable, other.turns) == ("abstention", False, ())
-
-
-def test_a_session_of_longmemeval_may_be_there_twice_empty_or_undated(tmp_path):
-    twice = [{"role": "user", "content": "It was in May.", "has_answer": True}]
-    odd = {
-        "haystack_session_ids": ["a", "a", "b"],
-        "answer_session_ids": ["a"],
-        "haystack_dates": ["2023/05/20 (Sat) 02:21", "someday", "2023/05/01 (Mon) 10:00"],
-        "haystack_sessions": [twice, [{"role": "user", "content": "Yes."}], []],
-    }
-    path = longmemeval_file(tmp_path, **odd)
-    talk = read_longmemeval(path)[0]
-    assert {turn.session for turn in talk.turns} == {"S0", "S1"}
-    assert talk.questions[0].sessions == ("S0", "S1")
     [total, *_] = run(tmp_path, path, kind=Longmemeval)["rows"]
     assert (total["n"], total["asked"]) == (1, 2)
 
@@ -168,7 +135,8 @@ def test_a_file_in_another_format_is_refused_in_one_line(tmp_path):
 
 
 def test_metrics_by_hand(tmp_path):
-    [talk] = read_locomo(locomo_file(tmp_path, asked("Which?", evidence=["D1:2", "D2:1"]), NOBODY))
+    question = {**BOAT, "evidence": ["D1:2", "D2:1"]}
+    [talk] = read_locomo(locomo_file(tmp_path, question, NOBODY))
     values = measured(talk, talk.questions[0], ["D1:3", "D1:2"], ["D1:3"])
     assert [values[f"turn_{rule}_1"] for rule in ("any", "all", "share")] == [0, 0, 0]
     assert [values[f"turn_{rule}_5"] for rule in ("any", "all", "share")] == [1, 0, 0.5]

@@ -5,7 +5,6 @@ import json
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from stategate.evals.arms import NOTHING
 from stategate.evals.replay import Bill, replay
 from stategate.evals.settings import Replay
 from stategate.graph.exported import from_plain
@@ -46,16 +45,6 @@ def test_a_repeated_prefix_is_billed_at_a_tenth_and_a_changed_one_is_not():
     assert bills[1] > 9 * bills[0]
 
 
-def test_a_thread_is_read_again_through_another_arm():
-    messages = from_plain(OPENAI)
-    plain, short = (replay(messages, kind, 2000) for kind in (NOTHING, "compress"))
-    assert len(plain.readings) == len(short.readings) == 2
-    assert short.bill.read < plain.bill.read / 2
-    assert short.bill.dollars["anthropic"] < plain.bill.dollars["anthropic"]
-    with pytest.raises(UserError, match="no model said"):
-        replay(messages[:1], "compress", 2000)
-
-
 @pytest.mark.parametrize(
     "arm", ["clear:keep=x", "mask:kep=4", "last:keep=2", "summary:events=1", "compress@100:need=no"]
 )
@@ -87,5 +76,7 @@ def test_threads_are_measured_under_each_arm_and_go_on(tmp_path):
     assert all(row["orphans"] == 0 and not row["errors"] for row in rows.values())
     assert {row["tasks"] for row in rows.values()} == {2}
     assert settings.run() == summary
+    with pytest.raises(UserError, match="no model said"):
+        replay(from_plain(messages[:1]), "compress", 2000)
     with pytest.raises(UserError):
         Replay(data=str(data), arms=("other",), out=str(tmp_path / "other")).run()

@@ -1,4 +1,4 @@
-"""Reranking: metrics against hand-made values, pools, a run, and the command."""
+"""Reranking: metrics against hand-made values, pools, and a run."""
 
 import gzip
 import json
@@ -11,7 +11,6 @@ from stategate.evals.core.statistics import ranking_metrics
 from stategate.evals.rerank import MEASURES, load_questions
 from stategate.evals.settings import Rerank
 from stategate.stores.errors import UserError
-from tests.kit import call
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -79,9 +78,3 @@ def test_a_run_finds_the_right_documents(data, tmp_path):
     assert rows["bm25", "average"]["calls"] == 0
     tested = {(test["a"], test["b"]) for test in summary["tests"]}
     assert ("bm25", "single_gradient") in tested
-
-
-def test_the_command(data, tmp_path):
-    words = ("eval", "rerank", "--data", data, "--datasets", "hotpotqa", "--rankers")
-    shown = call(*words, "bm25,bm25_stem", "--out", tmp_path / "run")
-    assert "bm25_stem against bm25" in shown

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from stategate.nodes.experience.episode import Episode, Step, add_episode
+from stategate.nodes.experience.episode import Episode, Step
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.stores.bank import Bank
@@ -40,27 +40,6 @@ def test_like_states_fold_into_one_worth_and_other_moves_stay_apart(tmp_path, re
     assert build_bank("state", tmp_path, [other], resources).rows == 1
 
 
-def test_what_another_process_added_meanwhile_is_not_counted_twice(tmp_path, resources):
-    build_bank("state", tmp_path, [episode()], resources)
-    again = replace(episode(), id="again", reward=0.0, correct=False)
-    slow, fast, told = (
-        Bank(tmp_path, "state"),
-        Bank(tmp_path, "state"),
-        resources.profile.experience,
-    )
-    real = slow.is_read
-
-    def late(source):  # both asked before either had written
-        known = real(source)
-        add_episode(fast, again, resources.embedder, told)
-        return known
-
-    slow.is_read = late
-    add_episode(slow, again, resources.embedder, told)
-    last = Bank(tmp_path, "state").rows()[-1]
-    assert (last.q, last.data["seen"]) == (pytest.approx(5.0), 2)
-
-
 RECORD = {
     "episode_id": "a",
     "instruction": "a red scarf",
@@ -70,11 +49,6 @@ RECORD = {
         {"event_type": "ACT", "text": "search[red scarf]", "t": 0},
     ],
 }
-
-
-def write(path, *records):
-    path.write_text("\n".join(json.dumps(record) for record in records))
-    return path
 
 
 def store(path, *episodes):
@@ -105,32 +79,21 @@ def test_a_trace_store_and_its_export_read_the_same_and_what_did_not_end_is_left
     assert "did not end" in problems[0]
 
 
-@pytest.mark.parametrize(
-    ("record", "problem"),
-    [
-        ("{half", "Expecting property name"),
-        ('{"other": 1}', "there are no events"),
-        ('{"events": [], "episode_id": "a", "reward": 1}', "holds no action"),
-        ('{"events": [], "episode_id": "a"}', "'reward' is missing"),
-        ('{"events": 3, "episode_id": "a", "reward": 1}', "not iterable"),
-    ],
-)
-def test_a_broken_record_is_named_and_the_others_are_read(tmp_path, record, problem):
-    path = tmp_path / "traces.jsonl"
-    path.write_text(f"{record}\n{json.dumps(RECORD)}\n")
-    episodes, problems = read_episodes([path])
+def test_broken_records_are_named_and_the_others_are_read_once(tmp_path):
+    broken = {
+        "{half": "Expecting property name",
+        '{"other": 1}': "there are no events",
+        '{"events": [], "episode_id": "a", "reward": 1}': "holds no action",
+        '{"events": [], "episode_id": "a"}': "'reward' is missing",
+        '{"events": 3, "episode_id": "a", "reward": 1}': "not iterable",
+    }
+    (tmp_path / "empty.json").write_text(" \n")
+    good = json.dumps(RECORD)
+    (tmp_path / "traces.jsonl").write_text("\n".join([*broken, good, good]))
+    episodes, problems = read_episodes([tmp_path])
     assert len(episodes) == 1
-    assert len(problems) == 1
-    assert "line 1" in problems[0]
-    assert problem in problems[0]
-
-
-def test_empty_files_missing_paths_and_doubles(tmp_path):
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "empty.json").write_text(" \n")
-    write(tmp_path / "a" / "one.jsonl", RECORD, RECORD)
-    episodes, problems = read_episodes([tmp_path / "a"])
-    assert len(episodes) == 1
-    assert not problems
+    for number, (why, problem) in enumerate(zip(broken.values(), problems, strict=True), 1):
+        assert f"line {number}" in problem
+        assert why in problem
     with pytest.raises(UserError, match="no traces at"):
         read_episodes([tmp_path / "nowhere"])

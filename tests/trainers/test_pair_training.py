@@ -31,16 +31,13 @@ def test_a_reader_in_bytes_and_its_trainer_in_floats_read_alike(tmp_path):
     assert chances[-1] == 0.0
 
 
-def story(*lines):
-    return [{"story": 1, "text": text, "ends": list(ended)} for text, *ended in lines]
+STORY = (("It is red.",), ("I am ill.",), ("It is blue.", 0), ("I am well.", 1))
 
 
-STORY = story(("It is red.",), ("I am ill.",), ("It is blue.", 0), ("I am well.", 1))
-
-
-def test_a_story_is_read_line_after_line_beside_what_holds(tmp_path):
+def test_it_is_trained_by_stories_line_after_line_and_calibrated(tmp_path, monkeypatch):
     path = tmp_path / "told.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in STORY))
+    rows = ({"story": 1, "text": text, "ends": ended} for text, *ended in STORY)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     labels = {(old, new): end for old, new, end, _ in update.told_pairs(path)}
     assert labels == {
         ("It is red.", "I am ill."): 0.0,
@@ -49,24 +46,13 @@ def test_a_story_is_read_line_after_line_beside_what_holds(tmp_path):
         ("I am ill.", "I am well."): 1.0,
         ("It is blue.", "I am well."): 0.0,  # red has ended: it is asked about no more
     }
-
-
-def test_it_is_trained_by_stories_and_calibrated(tmp_path, monkeypatch):
-    path = tmp_path / "told.jsonl"
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in STORY))
     for name in ("TOLD", "DEVELOPMENT", "HELD_OUT"):
         monkeypatch.setattr(update, name, path)
-    told = [
-        "epochs=1",
-        "rank=2",
-        "start=",
-        f"run={tmp_path / 'run'}",
-        f"checkpoint={tmp_path / 'made'}",
-    ]
+    made = str(tmp_path / "made")
+    told = ["epochs=1", "rank=2", "start=", f"run={tmp_path / 'run'}", f"checkpoint={made}"]
     summary = update.train(read_settings(UpdateSettings, "update", told))
-    meta = read_meta(str(tmp_path / "made"))
     assert [(row["agent"], row["n"]) for row in summary["rows"]] == [("held out", 5)]
-    assert set(meta["calibration"]) == {"scale", "bias"}
+    assert set(read_meta(made)["calibration"]) == {"scale", "bias"}
 
 
 @pytest.mark.parametrize(

@@ -288,12 +288,11 @@ def train(settings: InstructionSettings) -> dict[str, Any]:
     _describe(reader.columns)
     shops = shop.instances(settings.pages, settings.seed)
     choices: Sides[ChoiceExample] = _examples(choice_examples, shops)
-    first = choices[0][0]
-    network = ChoiceNetwork(first.rows.shape[1], len(first.none))
+    network = ChoiceNetwork(len(reader.columns["value"]), len(reader.columns["none"]))
     reader.fit(network, "choices", choices, _LAYERED_RATE)
     reader.install()
     subjects: Sides[SubjectExample] = _examples(partial(subject_examples, shop.world), shops)
-    part = SubjectNetwork(len(subjects[0][0][0]))
+    part = SubjectNetwork(len(reader.columns["subject"]))
     reader.fit(part, "subjects", subjects, _LAYERED_RATE)
     table = [{"agent": "held out", "n": len(shops[1]), **reader.figures}]
     facts = {"families": shop.families}
