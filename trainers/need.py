@@ -1,6 +1,6 @@
 """Train ``need``: which parts of a thread's results later turns will need.
 
-It fits to recorded threads, and reports on held-out tasks: the run directory gets
+It fits to recorded threads and made-up tasks, and reports on held-out tasks: the run directory gets
 ``held-out``, a checkpoint that saw no task of ``held-out.jsonl``.
 """
 
@@ -38,6 +38,7 @@ from stategate.nodes.protocols import Vector
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_lines
 from stategate.trainers.settings import NeedSettings
+from stategate.trainers.tool_tasks import tool_tasks
 from stategate.trainers.trainer import (
     Figures,
     Trainer,
@@ -266,14 +267,19 @@ def train(settings: NeedSettings) -> dict[str, Any]:
 
 
 def _examples(settings: NeedSettings) -> list[Example]:
-    """Return the labelled threads of the files."""
-    examples = []
-    for path in settings.threads:
-        source = Path(path).name.split(".")[0]
-        for name, task, messages in read_threads(path):
-            thread = labelled(f"{source}-{name}", messages, settings.seed)
-            if thread is not None:
-                examples.append(Example(source, task, name, messages, thread))
+    """Return the labelled threads of the files and of the made-up tasks."""
+    threads = [
+        (Path(path).name.split(".")[0], task, name, messages)
+        for path in settings.threads
+        for name, task, messages in read_threads(path)
+    ]
+    tasks = tool_tasks(settings.seed, settings.tool_tasks)
+    threads += [("made-up", service, name, messages) for service, name, messages in tasks]
+    examples = [
+        Example(source, task, name, messages, thread)
+        for source, task, name, messages in threads
+        if (thread := labelled(f"{source}-{name}", messages, settings.seed)) is not None
+    ]
     if not examples:
         raise UserError("there is no thread to learn from: name files with --threads")
     return examples

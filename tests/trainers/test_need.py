@@ -51,7 +51,7 @@ def test_training_gives_the_scores_that_numpy_reads(tmp_path: Path) -> None:
     thread = labelled("t", THREAD)
     assert thread is not None
     settings = NeedSettings(run=str(tmp_path), checkpoint=str(tmp_path / "need"), epochs=2)
-    network = fit([Example("shop", "orders", "t", THREAD, thread)], settings)
+    network = fit([Example("made-up", "orders", "t", THREAD, thread)], settings)
     arrays = {name: w.detach().numpy() for name, w in network.arrays((1.0, 0.0)).items()}
     scorer = NeedScorer(arrays)
     state = scorer.update(scorer.initial(), THREAD[:3])
