@@ -23,7 +23,6 @@ from stategate.stores.text import without_line_breaks
 MAX_BYTES = 20_000_000
 _AGENT = "stategate (a research agent; its corpora keep the pages it has read)"
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-_LISTED_SUFFIXES = 5  # that the report of skipped files names
 _PATIENCE = 120.0  # seconds until the whole page must have arrived
 SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".csv", ".tsv")
 
@@ -50,16 +49,6 @@ class Skipped:
 
     id: str
     why: str
-
-
-def local_path(name: str) -> Path:
-    """Return ``name`` as a path. Raises ``UserError`` for a URL: of those only http(s) is read."""
-    scheme, _, rest = name.partition(":")
-    if rest.startswith("//") or scheme.lower() == "file":
-        is_file = scheme.lower() == "file"
-        fix = f"name the path, {rest.removeprefix('//')}" if is_file else "http: and https: are"
-        raise UserError(f"no '{scheme}:' address is read: {fix}")
-    return Path(name).expanduser()
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -95,9 +84,7 @@ def read_folder(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[Document |
             yield read_document(path, id_, str(root), max_bytes)
     suffixes = {p.suffix.lower() or p.name for p in _files(folder)}
     if others := sorted(suffixes.difference(SUFFIXES)):
-        listed = ", ".join(map(_id_of, others[:_LISTED_SUFFIXES])) + ", …" * (
-            len(others) > _LISTED_SUFFIXES
-        )
+        listed = ", ".join(map(_id_of, others))
         yield Skipped(listed, f"of a folder only {' '.join(SUFFIXES)} are read")
 
 

@@ -136,9 +136,7 @@ class UserIndex:
         groups = [[self._first_passage[place] + i] for i in range(len(parts))]
         scores = np.array(self._by_passage.coverage(asked, groups))
         if vector is not None:
-            own = self._rows.get((embedder, len(vector)), {}).get(
-                place, np.zeros((0, 0), np.float32)
-            )
+            own = self._rows.get((embedder, len(vector)), {}).get(place)
             # The whole text's vector comes first, then one a passage (``remember.texts_of``).
             if own is not None and len(own) > len(parts):
                 scores = scores + own[1 : 1 + len(parts)] @ np.asarray(vector, np.float32)

@@ -22,7 +22,7 @@ from stategate.stores.sql import is_database
 from stategate.stores.trace_store import TraceStore
 from stategate.stores.traces import Event
 from tests.kit import call, refused
-from tests.postgres_server import tables_holding
+from tests.postgres_server import is_in_database
 
 SECRET = "The door code of the cellar is 4711-Zebra."
 
@@ -61,14 +61,16 @@ def places(where, tmp_path, memory):
 
 
 def holding(text, memory, places):
-    """Return every file and table of the stores that holds ``text``, byte by byte."""
+    """Return every file and database of the stores that holds ``text``, byte by byte."""
     files = [Path(memory.store.url), embedding_cache().path]
     if not is_database(places.traces):
         files += [Path(places.traces), Path(places.checkpoints), places.banks[0] / "bank.sqlite"]
     files = [Path(f"{path}{end}") for path in files for end in ("", "-wal", "-journal")]
     forms = [text.encode(), json.dumps(text)[1:-1].encode()]
     held = [p for p in files if p.exists() and any(form in p.read_bytes() for form in forms)]
-    return held + (tables_holding(places.traces, forms) if is_database(places.traces) else [])
+    if is_database(places.traces) and is_in_database(places.traces, forms):
+        held.append(Path(places.traces))
+    return held
 
 
 @pytest.mark.parametrize("named", ["ids", "thread", "user"])

@@ -50,26 +50,18 @@ def test_ainvoke_astream_and_stream_agree_with_invoke():
         assert all(other[key] == plain[key] for key in plain if key != "episode_id")
 
 
-def test_one_call_may_swap_the_context_builder():
-    graph = build_graph(config())
-    with_full = graph.invoke(TASK, config=thread("a"))
-    small = {"context": {"kind": "full", "budget": 90}}
-    swapped = graph.invoke(TASK, config=thread("b"), context=small)
-    again = graph.invoke(TASK, config=thread("c"))
-    assert swapped["tokens"] / swapped["steps"] <= 90
-    assert again["tokens"] == with_full["tokens"]
-
-
 def test_a_call_s_context_takes_what_a_config_takes_and_refuses_in_the_same_words():
     graph = build_graph(config())
+    before = graph.invoke(TASK, config=thread("before"))["tokens"]
     short = {"context": "window", "memory": "short_term"}
     long = {"context": {"kind": "window"}, "memory": [{"kind": "short_term"}]}
-    for number, same in enumerate((short, {"kind": "window"})):
-        out = graph.invoke(TASK, config=thread(f"a{number}"), context=same)
-        assert out["tokens"] == graph.invoke(TASK, thread(f"b{number}"), context=long)["tokens"]
+    swapped = {
+        graph.invoke(TASK, thread(f"t{number}"), context=same)["tokens"]
+        for number, same in enumerate((short, long, {"kind": "window"}))
+    }
+    assert len(swapped) == 1
+    assert graph.invoke(TASK, thread("after"))["tokens"] == before not in swapped
     typo = {"context": "windo"}
-    with pytest.raises(UserError, match="did you mean 'window'"):
-        graph.invoke(TASK, config=thread("c"), context=typo)
     with pytest.raises(UserError, match="did you mean 'window'"):
         asyncio.run(graph.ainvoke(TASK, config=thread("c"), context=typo))
     with pytest.raises(UserError, match="no slot 'contxt'"):
@@ -90,15 +82,6 @@ def test_the_step_cap_ends_an_episode_however_long():
     out = graph.invoke(TASK, config=thread())
     assert (out["steps"], out["done"]) == (60, False)
     assert graph.invoke(None, config=thread())["steps"] == 60
-
-
-def test_a_step_is_drawn_once(monkeypatch):
-    drawn = []
-    real = WebShop.observe
-    monkeypatch.setattr(WebShop, "observe", lambda *given: drawn.append(1) or real(*given))
-    out = build_graph(config()).invoke(TASK, config=thread())
-    assert out["done"]
-    assert len(drawn) <= 1 + out["steps"]  # reset and each step
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -128,8 +111,6 @@ def test_a_wrong_task_is_a_clear_error(task):
     "slots",
     [
         {"updater": {"kind": "gru", "checkpoint": "gone"}},
-        {"actor": {"kind": "policy", "checkpoint": "gone"}},
-        {"context": {"kind": "retrieve", "checkpoint": "gone"}},
         {"context": {"kind": "experience", "inner": {"kind": "retrieve", "checkpoint": "gone"}}},
     ],
 )
@@ -189,19 +170,6 @@ def test_fork_goes_on_with_other_nodes_and_leaves_the_original_alone():
     assert here.use({"kind": "full", "budget": 80}).step().tokens <= 80
 
 
-def test_a_fork_of_a_moment_that_was_looked_at_has_every_step():
-    here = session(scripted(*buys_goal()))
-    here.look({"context": {"kind": "window"}})
-    from_the_start = here.fork()
-    here.step()
-    here.look({"context": {"kind": "window"}})
-    fork = here.fork()
-    fork.run()
-    assert [state["steps"] for state in fork.moments()] == list(range(fork.values["steps"]))
-    assert fork.back(fork.values["steps"]).values["steps"] == 0
-    assert from_the_start.run()[0].step == 0
-
-
 def test_an_earlier_step_is_looked_at_forked_and_replayed():
     here = session()
     steps = here.run()
@@ -216,7 +184,7 @@ def test_an_earlier_step_is_looked_at_forked_and_replayed():
     read = [len(moment["events"]) for moment in here.moments()]
     assert read == sorted(read)
     branch = here.fork(step=2)
-    assert branch.values["steps"] == 2
+    assert [state["steps"] for state in branch.moments()] == [0, 1, 2]
     assert branch.last().decision == steps[1].decision
     assert branch.run()[-1].reward == steps[-1].reward
     branch.back(len(steps))

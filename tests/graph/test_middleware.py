@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import (
     AIMessage,
@@ -23,7 +22,6 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
-from langgraph.types import Command
 from pydantic import Field
 
 from stategate.envs.messages.history import names_of
@@ -223,14 +221,6 @@ def working_thread(calls: int = 60) -> list[BaseMessage]:
     return [*messages, AIMessage("A window seat?", id="q"), HumanMessage("Yes, please.", id="last")]
 
 
-@pytest.mark.parametrize("budget", [4000, 2000, 1000])
-def test_the_request_that_started_the_work_never_goes(budget: int) -> None:
-    shown = messages_read(working_thread(), budget=budget)
-    ids = [message.id for message in shown]
-    assert {"request", "last"} <= set(ids)
-    assert any("left out" in message.text for message in shown)
-
-
 def look_round(number: int, lines: int = 20, id_: str = "") -> list[BaseMessage]:
     """Return a call and its result, which names order OX-0…number and ends with a line of its own."""
     text = "\n".join(f"line {i} of OX-{number:04d} took {i * 7} ms" for i in range(lines))
@@ -254,6 +244,7 @@ def test_the_present_work_s_request_outlives_a_finished_one(budget: int) -> None
     messages = [HumanMessage("Hello.", id="hello"), AIMessage("Hi.", id="hi"), *finished, *present]
     shown = ContextMiddleware(budget=budget).preview(messages)
     assert {"hello", "B", "last"} <= {message.id for message in shown.messages}
+    assert any("left out" in message.text for message in shown.messages)
     assert not shown.audit.over_by
 
 
@@ -269,32 +260,6 @@ def test_what_was_left_out_or_shortened_is_restored_by_its_id_or_name() -> None:
         assert all(message in again for message in restored)
     with pytest.raises(UserError):
         memory.restore(state, "nobody")
-
-
-def test_a_result_without_its_call_is_noted_and_can_be_recalled() -> None:
-    asked, result = look_round(1)
-    messages = [HumanMessage("Look."), asked, HumanMessage("Still there?"), result]
-    messages += [AIMessage("Yes."), HumanMessage("Which seal?")]
-    shown = messages_read(messages)
-    assert [message.type for message in shown] == ["human", "human", "human", "ai", "human"]
-    assert "left out 1 earlier message;" in shown[1].text
-    assert "SEAL-1" in recalled("SEAL-1", messages, 2000)
-
-
-def test_an_image_without_words_goes_last_and_its_note_says_what_it_was() -> None:
-    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-    said = [HumanMessage("Plan a trip. " + WORDS, id="h"), AIMessage("Where to?", id="x")]
-    said += [
-        HumanMessage([image], id="image"),
-        AIMessage(WORDS, id="y"),
-        HumanMessage(WORDS, id="w"),
-    ]
-    messages = [*said, *(m for n in range(30) for m in look_round(n)), HumanMessage("Go on.")]
-    assert "image" in [m.id for m in messages_read(messages, budget=4000)]
-    note = next(m for m in messages_read(messages, budget=1800) if "left out" in m.text)
-    assert "[no text]" in note.text
-    name = note.text.partition(' "[no text]"')[0][-5:]
-    assert recalled(name, messages, 900) == "human: [no text]"
 
 
 @pytest.mark.parametrize("form", ["{}", "[cut 512 tokens: recall {}]", "recall({})", "id={}"])
@@ -355,16 +320,6 @@ def test_a_prompt_above_the_budget_is_told(caplog: pytest.LogCaptureFixture) -> 
     assert "over 1234 tokens" in caplog.text
 
 
-def test_a_tool_that_is_given_as_a_mapping_keeps_its_name_recall() -> None:
-    model = Recorder(calls=0)
-    given = {"type": "function", "function": {"name": "recall", "parameters": {"type": "object"}}}
-    bound: list[Any] = []
-    object.__setattr__(model, "bind_tools", lambda tools, **_: bound.extend(tools) or model)
-    create_agent(model, [given], middleware=[ContextMiddleware()]).invoke(ASK)
-    assert given in bound
-    assert [one.name for one in bound if one is not given] == ["recall_message"]
-
-
 def test_a_huge_result_costs_little_and_never_reaches_the_model_whole() -> None:
     line = '{"id": %d, "text": "plain words of no use at all", "amount": 12.5}\n'
     huge = "".join(line % i for i in range(75_000))
@@ -419,20 +374,6 @@ def test_an_agent_without_tools_works_with_a_model_that_takes_none() -> None:
 LONG = "\n".join(f"Line {i} says that item {i} is blue." for i in range(400))
 
 
-def test_a_person_approves_edits_and_rejects_calls() -> None:
-    model = Recorder(calls=4, prompts=[])
-    asks: Any = HumanInTheLoopMiddleware(interrupt_on={"read_page": True})
-    agent = agent_of(model, [ContextMiddleware(budget=1500), asks], checkpointer=InMemorySaver())
-    agent.invoke(ASK, THREAD)
-    edited = {"type": "edit", "edited_action": {"name": "read_page", "args": {"number": 9}}}
-    for decision in ({"type": "approve"}, edited, {"type": "reject", "message": "no"}):
-        out = agent.invoke(Command(resume={"decisions": [decision]}), THREAD)
-    out = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
-    assert out["messages"][-1].text == "done"
-    assert size_of(model.prompts[-1]) < 0.5 * size_of(out["messages"])
-    assert any("no" in m.text for m in model.prompts[-1] if isinstance(m, ToolMessage))
-
-
 def test_an_agent_as_a_subgraph_keeps_its_decisions() -> None:
     model = Recorder(calls=8, prompts=[])
     inner = agent_of(model, [ContextMiddleware(budget=2500)])
@@ -440,13 +381,7 @@ def test_an_agent_as_a_subgraph_keeps_its_decisions() -> None:
     builder.add_node("agent", inner)
     builder.add_edge(START, "agent")
     graph: Any = builder.compile(checkpointer=InMemorySaver())
-    events = [
-        e
-        for _, e in graph.stream(ASK, THREAD, stream_mode="custom", subgraphs=True)
-        if e["type"] == "stategate.context"
-    ]
-    assert len(events) == 9
-    assert all(not e["problem"] and not e["over_by"] for e in events)
+    graph.invoke(ASK, THREAD)
     assert "stategate" not in graph.get_state(THREAD).values
     graph.invoke({"messages": [HumanMessage("And item 4-4?")]}, THREAD)
     assert size_of(model.prompts[-1]) < 0.6 * size_of(graph.get_state(THREAD).values["messages"])
@@ -493,16 +428,9 @@ def test_blocks_that_are_no_text_and_what_stands_beside_one_pass_untouched() -> 
     assert len(shown[2].text) < len(LONG) / 2
 
 
-def test_calls_that_could_not_be_read_keep_their_results_too() -> None:
+def test_a_call_that_could_not_be_read_goes_where_nothing_answers_it() -> None:
     broken: Any = [{"name": "look", "args": "{oops", "id": "x", "error": "no JSON"}]
-    answered: list[BaseMessage] = [
-        HumanMessage("Look."),
-        AIMessage("", invalid_tool_calls=broken),
-        ToolMessage("Error: arguments are no JSON", tool_call_id="x"),
-        HumanMessage("And?"),
-    ]
-    assert [m.type for m in messages_read(answered)] == ["human", "ai", "tool", "human"]
-    shown = messages_read([answered[0], AIMessage("I.", invalid_tool_calls=broken), answered[3]])
-    assert [m.type for m in shown] == ["human", "ai", "human"]
+    said = AIMessage("I.", invalid_tool_calls=broken)
+    shown = messages_read([HumanMessage("Look."), said, HumanMessage("And?")])
     assert isinstance(shown[1], AIMessage)
     assert not shown[1].invalid_tool_calls  # providers refuse a call that nothing answers

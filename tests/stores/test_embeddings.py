@@ -1,14 +1,11 @@
 """The cache of vectors: computed once, kept as they were."""
 
-import threading
-
 import numpy as np
 import pytest
 
 from stategate.stores.embeddings import EmbeddingCache
 from stategate.stores.errors import UserError
 from stategate.stores.home import home, require_own_home
-from tests.kit import run_processes
 
 
 def vectors_of(texts):
@@ -44,23 +41,6 @@ def test_what_comes_out_cannot_be_changed_in_place(tmp_path):
         cache.get("m", ["x"])["x"][0] = 7
     cache.through("m", ["x"], 3, Counting())[0, 0] = 7  # the caller's own copy
     assert cache.get("m", ["x"])["x"][0] == 1
-
-
-def _fill(path, start):
-    cache = EmbeddingCache(path)
-    for i in range(start, start + 60):
-        cache.through("m", [f"t{i}"], 5, vectors_of)
-
-
-def test_processes_and_threads_write_side_by_side(tmp_path):
-    path = tmp_path / "c.sqlite"
-    threads = [threading.Thread(target=_fill, args=(path, start)) for start in (60, 90)]
-    for thread in threads:
-        thread.start()
-    assert run_processes(_fill, [(path, 0), (path, 30)]) == [0, 0]
-    for thread in threads:
-        thread.join(60)
-    assert len(EmbeddingCache(path).get("m", [f"t{i}" for i in range(200)])) == 150
 
 
 def test_a_dropped_vector_is_in_no_file(tmp_path):

@@ -39,13 +39,6 @@ def test_the_same_words_are_shown_once_and_forgotten_together(memory):
     assert [one.fact for one in memory.erase(ME, [1])] == [1, 2]
 
 
-def test_sql_in_a_question_is_text(memory):
-    words = "'); DROP TABLE facts; -- \" OR 1=1 \x00 \ud800 %s {}"
-    memory.add(words, turn(words))
-    assert "DROP TABLE facts" in memory.facts(words)[0].text
-    assert memory.facts(ME) == []
-
-
 def test_a_memory_of_an_older_version_is_refused_in_a_line(tmp_path, memory):
     memory.add(ME, turn("It is here."))
     with sqlite3.connect(tmp_path / "memory.sqlite") as db:

@@ -1,6 +1,5 @@
 """The trace store: idempotent, forked, exported, read by many."""
 
-import sqlite3
 import subprocess
 import sys
 
@@ -9,7 +8,6 @@ import pytest
 from stategate.stores.errors import UserError
 from stategate.stores.trace_store import TraceStore
 from stategate.stores.traces import Event, read_trajectories
-from tests.kit import run_processes
 
 
 def events(step, *, last=False):
@@ -76,18 +74,6 @@ def test_a_forked_process_does_not_use_its_parents_connection(tmp_path):
     done = subprocess.run([sys.executable, "-c", _FORKED, str(store.path)], check=False)
     assert done.returncode == 0
     assert {e["episode_id"]: e["steps"] for e in store.episodes()} == {"parent": 30, "child": 30}
-
-
-def _many(path, name):
-    write(TraceStore(path), name, steps=20)
-
-
-def test_processes_write_side_by_side(store):
-    assert run_processes(_many, [(store.place, f"e{i}") for i in range(3)]) == [0, 0, 0]
-    assert {e["steps"] for e in store.episodes()} == {20}
-    if store.path.is_file():
-        with sqlite3.connect(store.path) as db:
-            assert db.execute("pragma integrity_check").fetchone()[0] == "ok"
 
 
 def test_two_names_in_one_database_are_two_stores(database):

@@ -206,7 +206,7 @@ def test_what_is_kept_and_forgotten_is_said_with_whose_it_is():
         (("ask", " "), "empty"),
         (("ask", "x", "--corpus", "lost"), "no corpus or folder 'lost'"),
         (("ask", "x", "--corpus", "./lost"), "name a folder that is here"),
-        (("ingest", "file:///etc/passwd", "--corpus", "x"), "name the path, /etc/passwd"),
+        (("ingest", "file:///etc/passwd", "--corpus", "x"), "no folder or file"),
         (("ask", "x", "--corpus", "bad.txt"), "bad.txt: a binary file"),
         (("ask", "x", "--config", "webshop"), "no conversation"),
         (("ingest", "/no/such/folder", "--corpus", "x"), "no folder or file"),

@@ -1,12 +1,14 @@
 """``stategate ingest``: files and web pages into a corpus."""
 
+from pathlib import Path
+
 import typer
 
 from stategate.graph.config import load_config
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources
 from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names
-from stategate.stores.corpus.documents import SUFFIXES, files_in, local_path, read_folder, read_web
+from stategate.stores.corpus.documents import SUFFIXES, files_in, read_folder, read_web
 from stategate.stores.errors import UserError
 from stategate.stores.http import is_web
 from stategate.stores.progress import Progress
@@ -70,7 +72,7 @@ def ingest(settings: IngestSettings) -> None:
 
 def _read(corpus: Corpus, settings: IngestSettings) -> Changes:
     sources, max_bytes = settings.sources, int(settings.max_mb * 1e6)
-    folders = {name: local_path(name) for name in sources if not is_web(name)}
+    folders = {name: Path(name).expanduser() for name in sources if not is_web(name)}
     listed = {name: files_in(folder) for name, folder in folders.items()}  # refuse before any work
     total = Changes()
     count = sum(map(len, listed.values())) + len(sources) - len(folders)

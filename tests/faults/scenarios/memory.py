@@ -12,7 +12,7 @@ from stategate.stores.memory.records import Turn
 from stategate.stores.memory.statements import extract_statements
 from stategate.stores.sql import is_database
 from tests.faults.scenarios import kept
-from tests.postgres_server import tables_holding
+from tests.postgres_server import is_in_database
 
 ME = "ana"
 TEXTS = [
@@ -85,7 +85,7 @@ def check(folder, acknowledged):
     if "erased" in said:
         place = kept(folder, "memory")
         if is_database(place):
-            assert not tables_holding(place, [b"zanzibar"]), "what was erased is still in a table"
+            assert not is_in_database(place, [b"zanzibar"]), "what was erased is still there"
         raw = b"".join(p.read_bytes() for p in folder.glob("memory.sqlite*"))
         assert b"zanzibar" not in raw, "what was erased is still in the file"
     found, _ = memory.recall(ME, Asked("where does Ana live?", None, "h"))
