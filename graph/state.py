@@ -5,6 +5,7 @@ run computes them again from the session. ``messages`` holds only the newest par
 the trace store all of it.
 """
 
+import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired, TypedDict, Union, cast
 
@@ -127,6 +128,8 @@ def overrides_of(context: Mapping[str, Any] | None) -> dict[str, Any]:
 
 #: Tokens (cl100k) that the messages in state may have.
 _MESSAGE_TOKENS = 4000
+#: Characters of a thread's name: with "thread " before it, it fits the 200 of a memory's user.
+_MAX_THREAD_NAME = 190
 
 
 def memory_owner(configurable: Mapping[str, Any]) -> str:
@@ -138,6 +141,8 @@ def memory_owner(configurable: Mapping[str, Any]) -> str:
     if user := configurable.get("langgraph_auth_user_id") or configurable.get("user_id"):
         return str(user)
     thread = str(configurable.get("thread_id") or "")
+    if len(thread) > _MAX_THREAD_NAME:
+        thread = hashlib.sha256(thread.encode("utf-8", "replace")).hexdigest()
     return f"thread {thread}" if thread else ""
 
 
