@@ -15,19 +15,13 @@ from tests.kit import call
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
-#: Of the Compose Specification, what a service may have.
-KEYS = set(
-    "build image environment ports volumes depends_on read_only tmpfs cap_drop security_opt"
-    " restart healthcheck command user".split()
-)
 
 
 def test_every_service_is_whole_and_waits_for_what_it_needs():
     services = COMPOSE["services"]
     assert set(services) == {"app", "postgres", "chroma"}
     assert set(COMPOSE) <= {"services", "volumes"}
-    for name, service in services.items():
-        assert set(service) <= KEYS, name
+    for service in services.values():
         assert ("image" in service) != ("build" in service)
         for volume in service.get("volumes", ()):
             assert volume.partition(":")[0] in COMPOSE["volumes"], volume

@@ -2,6 +2,7 @@
 
 import json
 from copy import deepcopy
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -116,14 +117,7 @@ often = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-_CONTEXTS: dict[Any, HistoryPlanner] = {}
-
-
-def context_of(kind: str, budget: int, **extra: Any) -> HistoryPlanner:
-    key = (kind, budget, *extra.items())
-    if key not in _CONTEXTS:
-        _CONTEXTS[key] = HistoryPlanner(kind, budget, **extra)
-    return _CONTEXTS[key]
+context_of = lru_cache(HistoryPlanner)
 
 
 def size_of(messages: Any) -> int:
@@ -174,8 +168,8 @@ def check_anthropic(shown: list[BaseMessage]) -> None:
             waiting = set(asked)
 
 
-def decided(kind: str, budget: int, messages: list[BaseMessage], **extra: Any) -> PreparedCall:
-    return context_of(kind, budget, **extra)(messages, Decisions())
+def decided(kind: str, budget: int, messages: list[BaseMessage]) -> PreparedCall:
+    return context_of(kind, budget)(messages, Decisions())
 
 
 @often
