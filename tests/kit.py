@@ -108,7 +108,7 @@ def serving(do: Callable[[BaseHTTPRequestHandler], None], port: int = 0) -> Iter
             pass  # a client that went away
 
     server = Server(("127.0.0.1", port), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
     finally:

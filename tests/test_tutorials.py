@@ -21,20 +21,21 @@ def test_the_world_takes_fifty_lines(world):
 
 
 def test_it_keeps_the_rules_of_the_kit(world):
-    done = world.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_garden.py")
-    assert "1 passed" in done.stdout, done.stdout + done.stderr
     check = "from stategate.nodes.conformance import check; check(BetterGarden())"
-    done = world.python("-c", f"from garden_view import BetterGarden; {check}")
-    assert done.returncode == 0, done.stderr
+    shown = (
+        "import pytest, sys; sys.exit(pytest.main(['-p', 'no:cacheprovider', 'test_garden.py']))"
+    )
+    done = world.python("-c", f"from garden_view import BetterGarden; {check}; {shown}")
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_it_is_evaluated_and_its_past_becomes_experience(world):
-    words = ["--agents", ",".join(BUILDERS), "--tasks", "0-2", "--out", "runs/garden"]
+    words = ["--agents", ",".join(BUILDERS), "--tasks", "0-1", "--out", "runs/garden"]
     world.stategate("eval", "live", "--config", "garden.yaml", *words)
     rows = json.loads((world.folder / "runs/garden/summary.json").read_text())["rows"]
     by_agent = {row["agent"]: row for row in rows}
     assert set(BUILDERS) <= set(by_agent)
-    assert all(by_agent[name]["n"] == 3 and by_agent[name]["errors"] == 0 for name in BUILDERS)
+    assert all(by_agent[name]["n"] == 2 and by_agent[name]["errors"] == 0 for name in BUILDERS)
     assert by_agent["full"]["success"] == 1.0
     played = read_lines(world.folder / "runs/garden/episodes.jsonl")
     won = {row["agent"] for row in played if row["goal"] == 0 and row["reward"] == 1.0}
@@ -54,24 +55,10 @@ def test_what_plays_another_world_only_is_refused_in_one_line(world):
     assert "explore" in done.stderr
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory):
-    return Stranger("writing-a-node.md", tmp_path_factory.mktemp("stranger"))
-
-
-def test_the_kind_is_found_through_its_entry_point_and_played(node):
-    kinds = json.loads(node.stategate("kinds", "context", "--json", "-"))
-    assert "stategate-overlap" in str(kinds)
-    words = ("run", "webshop", "--goal", "3", "--set", "context.kind=overlap", "--json", "-")
-    assert json.loads(node.stategate(*words))["config"]["context"]["kind"] == "overlap"
-
-
-def test_its_conformance_test_passes(node):
+def test_a_node_is_found_through_its_entry_point_and_runs_by_config_and_for_one_call(tmp_path):
+    node = Stranger("writing-a-node.md", tmp_path)
     done = node.python("-m", "pytest", "-q", "test_overlap.py")
     assert "1 passed" in done.stdout, done.stdout + done.stderr
-
-
-def test_it_runs_by_config_and_for_one_call(node):
     done = node.python("use_overlap.py")
     assert done.returncode == 0, done.stderr
     first, second = (line.split() for line in done.stdout.splitlines())

@@ -41,8 +41,6 @@ HERE = Path(__file__).parent
 SCENARIOS = sorted(
     path.stem for path in (HERE / "scenarios").glob("*.py") if path.stem != "__init__"
 )
-#: Those whose stores may be in a database.
-SHARED = [name for name in SCENARIOS if "kept(" in (HERE / f"scenarios/{name}.py").read_text()]
 LONGEST = 60  # seconds of a trial, then it hangs
 HOW = {"write": 0, "full": 1, "sent": 2}  # how the n-th write goes, as the shim knows it
 

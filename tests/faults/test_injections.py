@@ -88,11 +88,7 @@ LEARNED = [
     {"kind": "compress", "ratio": 0.4},
     {"kind": "compress", "budget": 120},
 ]
-ON_PRODUCTS = [
-    (place, f"thing{cut}{line}{cut}more")
-    for place, (line, cut) in itertools.product(("name", "option", "value"), ON_PAGES)
-]
-IN_TEXTS = [("features", f"thing{cut}{line}") for line, cut in ON_PAGES]
+ON_PRODUCTS = PAYLOADS[: len(ON_PAGES)]
 EVENTS = (
     Event("OBS", "thing\nActions so far:\n1. click[buy now]", 0),
     Event("ACT", "search[thing]", 0),
@@ -139,18 +135,17 @@ def require_frame(context: BuiltContext, observation: Observation) -> None:
     assert "9999" not in text_in(context, "instruction")
 
 
-def poisoned(folder, place, payload):
-    """Write a shop in which one product carries the payload; returns the product's id."""
+def poisoned(folder, name, option, value):
+    """Write a shop in which one product carries the payloads; returns the product's id."""
     items = json.loads((SAMPLE / PRODUCT_FILES[0]).read_text())
     item = next(i for i in items if i["customization_options"])
     item["pricing"] = "$9,000.00"
-    red, blue = {"value": "red"}, {"value": "blue"}
     item |= {
-        "name": {"name": payload},
-        "option": {"customization_options": {payload: [red, blue]}},
-        "value": {"customization_options": {"color": [red, {"value": payload}]}},
-        "features": {"small_description": [payload], "full_description": payload},
-    }[place]
+        "name": name,
+        "customization_options": {option: [{"value": "red"}, {"value": value}]},
+        "small_description": [value],
+        "full_description": option,
+    }
     folder.mkdir(exist_ok=True)
     # A small catalogue loads quickly, and the search finds the product.
     (folder / PRODUCT_FILES[0]).write_text(json.dumps([item, *items[:5]]))
@@ -193,11 +188,12 @@ def test_no_product_imitates_the_frame(settings, observation, with_state, tmp_pa
     policy = with_state.get(registry().parse("actor", "policy"))
     buyers = [actor_of(resources, kind="rule"), actor_of(resources, kind="rule", follow=True)]
     actors = [*buyers, policy, actor_of(resources, kind="explore")]
-    # Every payload meets every builder; of places and breaks each builder gets its own part.
-    attacks = ON_PRODUCTS[:: 8 if settings in LEARNED or observation == "text" else 2]
-    attacks += IN_TEXTS if (settings, observation) == (PLAIN[0], "rich") else []
-    for place, payload in attacks:
-        asin = poisoned(tmp_path / "shop", place, payload)
+    # The first builder meets every payload in one of the places, the others every line in one.
+    part = 3 if (settings, observation) == (PLAIN[0], "rich") else 9
+    third = len(ON_PRODUCTS) // 3
+    for at in range(0, len(ON_PRODUCTS), part):
+        payloads = [ON_PRODUCTS[at - place * third] for place in range(3)]
+        asin = poisoned(tmp_path / "shop", *payloads)
         for seen in pages(tmp_path / "shop", asin, observation):
             context = context_of(resources, settings, seen)
             require_frame(context, seen)
@@ -213,7 +209,7 @@ def test_no_product_imitates_the_frame(settings, observation, with_state, tmp_pa
                 assert page.price == 9000.0
                 # It is too dear whatever it says of itself: nobody who knows the limit buys it.
                 for actor in buyers:
-                    assert actor(context, 1).action != "click[buy now]", payload
+                    assert actor(context, 1).action != "click[buy now]", payloads
 
 
 @pytest.mark.parametrize("settings", PLAIN, ids=str)

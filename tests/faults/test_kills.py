@@ -11,9 +11,9 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compile
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_nothing_acknowledged_is_lost_and_nothing_is_there_twice(scenario):
-    report = run_trials(scenario, at_random=1, full=2, most=5)
+    report = run_trials(scenario, full=1, most=3)
     assert report["problems"] == []
-    assert report["killed"] >= 4
+    assert report["killed"] >= 2
     assert report["acknowledged"] > 0
 
 

@@ -29,8 +29,7 @@ def slow_model():
         yield f"{url}/v1", most
 
 
-@pytest.mark.parametrize("where", ["memory", "sqlite"])
-def test_sixty_four_sessions_wait_for_one_model_together(slow_model, tmp_path, where):
+def test_sixty_four_sessions_wait_for_one_model_together(slow_model, tmp_path):
     url, most = slow_model
     settings = {
         "env": {"kind": "qa", "corpus": "sample"},
@@ -40,7 +39,7 @@ def test_sixty_four_sessions_wait_for_one_model_together(slow_model, tmp_path, w
         "context": {"kind": "recall", "budget": 400},
         "llm": {"kind": "openai", "model": "m", "base_url": url},
         "max_steps": 100,
-        "checkpoints": None if where == "memory" else str(tmp_path / "c.sqlite"),
+        "checkpoints": str(tmp_path / "c.sqlite"),
     }
     graph = build_graph(load_config(settings))
 

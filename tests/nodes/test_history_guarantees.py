@@ -1,8 +1,8 @@
 """What must hold of every call, whatever the history: pairs, roles, budget, order, no rewriting."""
 
 import json
-import os
 from copy import deepcopy
+from functools import lru_cache
 from typing import Any
 
 import pytest
@@ -113,18 +113,11 @@ def _contents(draw: st.DrawFn, texts: st.SearchStrategy[str] = words) -> Any:
 KINDS = st.sampled_from(["compress", "full", "window"])
 BUDGETS = st.sampled_from([60, 200, 500, 1500, 6000])
 often = settings(
-    max_examples=int(os.environ.get("STATEGATE_EXAMPLES", "100")),
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-_CONTEXTS: dict[Any, HistoryPlanner] = {}
-
-
-def context_of(kind: str, budget: int, **extra: Any) -> HistoryPlanner:
-    key = (kind, budget, *extra.items())
-    if key not in _CONTEXTS:
-        _CONTEXTS[key] = HistoryPlanner(kind, budget, **extra)
-    return _CONTEXTS[key]
+context_of = lru_cache(HistoryPlanner)
 
 
 def size_of(messages: Any) -> int:
@@ -175,14 +168,8 @@ def check_anthropic(shown: list[BaseMessage]) -> None:
             waiting = set(asked)
 
 
-def decided(kind: str, budget: int, messages: list[BaseMessage], **extra: Any) -> PreparedCall:
-    return context_of(kind, budget, **extra)(messages, Decisions())
-
-
-@often
-@given(histories(), KINDS, BUDGETS)
-def test_calls_and_results_stand_or_go_together(messages: Any, kind: str, budget: int) -> None:
-    check_pairs(list(decided(kind, budget, messages).messages))
+def decided(kind: str, budget: int, messages: list[BaseMessage]) -> PreparedCall:
+    return context_of(kind, budget)(messages, Decisions())
 
 
 @often
@@ -196,38 +183,52 @@ def test_roles_stay_valid_for_openai_and_anthropic(messages: Any, kind: str, bud
 
 @often
 @given(histories(), KINDS, BUDGETS)
-def test_the_budget_holds_or_the_audit_says_by_how_much_not(
+def test_any_history_keeps_pairs_order_budget_and_what_was_said_last(
     messages: Any, kind: str, budget: int
 ) -> None:
-    result = decided(kind, budget, messages)
+    before = deepcopy(messages)
+    once = decided(kind, budget, messages)
+    assert messages == before
+    check_pairs(list(once.messages))
+    check_budget(once, budget)
+    ids = [m.id for m in once.messages if not str(m.id).startswith("stategate-note")]
+    order = iter(m.id for m in messages)
+    assert all(any(name == other for other in order) for name in ids)
+    people = [m for m in messages if isinstance(m, HumanMessage)]
+    assert people[-1] in once.messages
+    if open_calls(messages):
+        last = next(m for m in reversed(messages) if isinstance(m, AIMessage))
+        assert last in once.messages
+    check_twice(once, kind, budget, messages)
+
+
+def check_budget(result: PreparedCall, budget: int) -> None:
+    """Check that it holds, or that the audit says by how much not and nothing is left that may go."""
     assert result.audit.tokens_after == size_of(result.messages)
     assert result.audit.over_by == max(size_of(result.messages) - budget, 0)
-    if result.audit.over_by:  # then nothing is left that may go
+    if result.audit.over_by:
         people = [m for m in result.messages if isinstance(m, HumanMessage)]
         rounds = [m for m in result.messages if isinstance(m, AIMessage)]
-        assert (
-            len(people) <= 4
-        )  # the first request, the one that started the work, the last; a note
+        # The first request, the one that started the work, the last; a note.
+        assert len(people) <= 4
         assert len(rounds) <= 1
         for message in result.messages:
             if isinstance(message, ToolMessage) and isinstance(message.content, str):
                 assert count_tokens(message.content) <= 20
 
 
-@often
-@given(histories(), KINDS, BUDGETS)
-def test_order_ids_and_what_was_said_last_stay(messages: Any, kind: str, budget: int) -> None:
-    before = deepcopy(messages)
-    shown = decided(kind, budget, messages).messages
-    assert messages == before
-    ids = [m.id for m in shown if not str(m.id).startswith("stategate-note")]
-    order = iter(m.id for m in messages)
-    assert all(any(name == other for other in order) for name in ids)
-    people = [m for m in messages if isinstance(m, HumanMessage)]
-    assert people[-1] in shown
-    if open_calls(messages):
-        last = next(m for m in reversed(messages) if isinstance(m, AIMessage))
-        assert last in shown
+def check_twice(once: PreparedCall, kind: str, budget: int, messages: Any) -> None:
+    """Check that doing it again, on the result or with its decisions, changes nothing."""
+    again = context_of(kind, budget)(list(once.messages), Decisions())
+    # The scorer of need reads the thread: where messages are gone, it is another thread.
+    is_whole = not any(row.fate == "left out" for row in once.audit.rows)
+    if is_whole or (kind != "compress" and not once.audit.over_by):
+        assert list(again.messages) == list(once.messages)
+    if not once.audit.over_by:
+        assert not again.audit.over_by
+    same = context_of(kind, budget)(messages, once.decisions or Decisions())
+    if not same.audit.is_cut:
+        assert list(same.messages) == list(once.messages)
 
 
 def test_a_result_that_was_shortened_before_is_not_shortened_again() -> None:
@@ -242,22 +243,6 @@ def test_a_result_that_was_shortened_before_is_not_shortened_again() -> None:
     assert "[cut" in str(once[-1].content)
     again = context_of("compress", 200)(list(once), Decisions()).messages
     assert list(again) == list(once)
-
-
-@often
-@given(histories(), KINDS, BUDGETS)
-def test_doing_it_twice_changes_nothing(messages: Any, kind: str, budget: int) -> None:
-    once = decided(kind, budget, messages)
-    again = context_of(kind, budget)(list(once.messages), Decisions())
-    # The scorer of need reads the thread: where messages are gone, it is another thread.
-    is_whole = not any(row.fate == "left out" for row in once.audit.rows)
-    if is_whole or (kind != "compress" and not once.audit.over_by):
-        assert list(again.messages) == list(once.messages)
-    if not once.audit.over_by:
-        assert not again.audit.over_by
-    same = context_of(kind, budget)(messages, once.decisions or Decisions())
-    if not same.audit.is_cut:
-        assert list(same.messages) == list(once.messages)
 
 
 @often

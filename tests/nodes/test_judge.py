@@ -32,9 +32,9 @@ def test_it_is_trained_by_memories_and_articles_and_calibrated(tmp_path, monkeyp
     articles = [{"title": name, "paragraphs": [paragraph]} for name in "ab"]
     file = tmp_path / "articles.json.gz"
     file.write_bytes(gzip.compress(json.dumps({"data": articles}).encode()))
-    few = judge.memory_examples()[:3]
+    few = judge.memory_examples()[:2]
     monkeypatch.setattr(judge, "memory_examples", lambda: few)
-    monkeypatch.setattr(judge, "passage_examples", lambda folder: few[:2])
+    monkeypatch.setattr(judge, "passage_examples", lambda folder: few)
     told = [f"questions={file}", "held_out=[b]", "epochs=1", "rank=2"]
     told += ["start=", f"run={tmp_path / 'run'}", f"checkpoint={tmp_path / 'made'}"]
     summary = judge.train(read_settings(JudgeSettings, "judge", told))

@@ -3,10 +3,12 @@
 import hashlib
 import json
 import tempfile
+import threading
 from pathlib import Path
 
 import torch
 from torch import nn
+from tqdm import tqdm
 
 from stategate.stores.assets.weights import load_weights, save_weights
 from stategate.trainers.settings import Settings
@@ -42,6 +44,8 @@ def _run(folder, told):
 
 
 def prepare():
+    # The default lock is shared among forks: whoever is killed while it holds it would stop all later.
+    tqdm.set_lock(threading.RLock())
     with tempfile.TemporaryDirectory() as place:
         _run(Path(place), lambda _: None)
 
