@@ -31,7 +31,6 @@ from stategate.stores.trace_store import TraceStore
 from stategate.trainers.bank import build_bank
 from tests.kit import built_contexts, piece_of
 from tests.nodes.shop_pages import ITEM, ON_ITEM, ON_RESULTS, OPENED, RESULTS, context
-from tests.nodes.shop_pages import WISH as SHIRTS
 
 TOLD = WebShopEnv().experience()
 WISH = "Find me a warm wool scarf with color: red, and price lower than 30.00 dollars"
@@ -72,7 +71,7 @@ def item(resources, budget=600):
 
 
 def test_it_conforms_in_both_modes_around_other_builders(folder, traces, resources):
-    for inner in ({"kind": "full"}, {"kind": "query_rag"}, {"kind": "window"}):
+    for inner in ({"kind": "full"}, {"kind": "query_rag"}):
         check_context(Experience(bank=folder, inner=inner), resources)
         check_context(ExperienceTrace(bank=traces, inner=inner, min_q=0), resources)
 
@@ -92,21 +91,6 @@ def test_advice_is_a_message_of_its_own_and_takes_from_the_inner_budget(folder, 
     # No advice: the inner context as it is.
     none = Experience(bank=folder, min_q=10.0, min_score=0.999).build(resources)(request)
     assert none.text == alone.text
-
-
-def test_a_step_costs_one_embedding_and_no_model_call(folder, resources, monkeypatch):
-    build = Experience(bank=folder, min_score=-1).build(resources)
-    embedded = []
-    real = HashingEmbedder.embed
-
-    def embed(self, texts):
-        embedded.extend(texts)
-        return real(self, texts)
-
-    monkeypatch.setattr(HashingEmbedder, "embed", embed)
-    monkeypatch.setattr(type(resources.llm), "invoke", lambda *a, **k: pytest.fail("a model call"))
-    assert len(build(item(resources)).messages) == 2
-    assert embedded == [online_state(TOLD, item(resources))]
 
 
 def put(bank, resources, request, rows):
@@ -162,22 +146,6 @@ def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resource
     assert "lamp" not in line
 
 
-DOG_BEDS = (
-    "Find me easy clean dog beds with memory foam with color: navy, "
-    "and price lower than 50.00 dollars"
-)
-
-
-def episode(reward=1.0, steps=None, **more):
-    steps = steps or (
-        Step("search[easy clean memory foam dog beds navy]", "start page", "results"),
-        Step("click[b0aaaaaaa2]", "x [B0AAAAAAA1] y [B0AAAAAAA2]", "item"),
-        Step("click[navy]", "item", "item navy"),
-        Step("click[buy now]", "item navy", "done"),
-    )
-    return Episode("e", "t", DOG_BEDS, tuple(steps), reward, reward == 1.0, **more)
-
-
 def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):
     from stategate.nodes.build_context import baselines as full
 
@@ -207,38 +175,18 @@ def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):
 
 
 def test_worth_is_the_discounted_reward_to_go_and_failure_is_blamed():
-    assert [worth for worth, _ in annotate(episode(), TOLD)] == [9.127, 9.409, 9.7, 10.0]
+    assert [worth for worth, _ in annotate(trajectory(0), TOLD)] == [9.409, 9.7, 10.0]
     # A purchase of 0.8 is no success: half its worth is left, under the least that advice must have.
-    assert max(worth for worth, _ in annotate(episode(0.8), TOLD)) == 4.0
-    assert max(worth for worth, _ in annotate(episode(float("nan")), TOLD)) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("step", "move"),
-    [
-        (Step("search[easy clean dog beds memory foam navy]"), "search"),
-        (Step("search[easy clean dog beds memory foam]"), "search_no_options"),
-        (Step("search[dog beds navy]"), "search_kind_options"),
-        (Step("search[dog beds]"), "search_kind"),
-        (Step("click[B0AAAAAAA2]"), "open"),
-        (Step("click[Buy Now]"), "buy now"),
-        (Step("click[navy]"), "option"),
-        (Step("click[beige]"), "other_option"),
-        (Step("lookup[x]"), "lookup"),
-        (Step("answer[x]"), "answer"),
-    ],
-)
-def test_moves(step, move):
-    assert TOLD.move_of(DOG_BEDS, step.action) == move
+    assert max(worth for worth, _ in annotate(trajectory(0, 0.8), TOLD)) == 4.0
+    assert max(worth for worth, _ in annotate(trajectory(0, float("nan")), TOLD)) == 0.0
 
 
 SEARCH_PAGE = (["Search bar: search[<query>]"], ("search[<query>]",))
-PLAIN = "Find me machine wash men's shirts with long sleeve, and price lower than 50.00 dollars"
 
 
-def advised(lines, actions, move, history=(), step=None, follow=True, wish=SHIRTS):
+def advised(lines, actions, move, history=(), step=None, follow=True):
     advice = piece_of("experience", ("lead", "Experience: It went well. "), ("move", move))
-    built = context(lines, actions, history, wish, [advice])
+    built = context(lines, actions, history, further=[advice])
     return Rule(follow=follow).build(None)(built, len(history) if step is None else step)
 
 
@@ -259,12 +207,9 @@ def test_advice_bends_a_decision_only_with_the_switch_and_before_patience_ends(
     followed = advised(*page, move, history)
     assert followed.action == bent
     assert followed.reason.startswith(f"advice ({move}), not: ")
-    own = advised(*page, move, history, follow=False)
-    assert own.action != bent
-    assert (
-        advised(*page, move, history, step=12).action
-        == advised(*page, move, history, step=12, follow=False).action
-    )
+    assert advised(*page, move, history, follow=False).action != bent
+    late = [advised(*page, move, history, 12, follow).action for follow in (True, False)]
+    assert late[0] == late[1]
 
 
 def test_the_rule_with_and_without_advice_and_the_writer_conform(tmp_path):

@@ -8,11 +8,9 @@ from langchain_core.messages import AIMessage
 from stategate.envs.protocols import answered
 from stategate.nodes.act.answer import Extract
 from stategate.nodes.act.answerability import (
-    NOTED,
     NOTHING_FOUND,
     Quotable,
     backing,
-    holds,
     quotables,
     yes_chance,
 )
@@ -83,26 +81,6 @@ def test_the_judges_chance_is_the_probability_of_yes_beside_no():
     assert yes_chance(reply) == pytest.approx(0.7 / 0.8)
 
 
-def test_a_statement_is_acknowledged():
-    told = decide("My name is Zoe and my boat is called Halcyon", PASSAGE)
-    assert answered(told.action) == NOTED
-
-
-@pytest.mark.parametrize(
-    ("question", "there", "not_there"),
-    [
-        ("What does the tram cost?", "The tram costs 3 crowns.", "The tram runs all night."),
-        ("How old is the oak?", "The oak is 400 years old.", "The oak stands by the gate."),
-        ("Who painted the hall?", "It was painted by Ona Reyes.", "The hall was painted white."),
-        ("When does the pool open?", "The pool opens at nine.", "The pool is open to dogs."),
-    ],
-)
-def test_a_sentence_answers_only_with_the_kind_of_thing_that_is_asked_for(
-    question, there, not_there
-):
-    assert (holds(question, there), holds(question, not_there)) == (1.0, 0.0)
-
-
 HANDBOOK = """## Prices and times
 
 A dinghy costs 5 euros an hour
@@ -145,6 +123,8 @@ def test_headings_items_and_rows_are_quoted_one_by_one():
         ("How is cheese made?", "Cheese is made from milk and rennet.", "most of it has no source"),
         ("How old is the keeper?", "The keeper is Ingrid Solheim.", "it names no number"),
         ("When is the rent due?", "The rent is due on Friday.", ""),
+        ("Who keeps the rent?", "The rent is due on friday.", "it names no name"),
+        ("When does the lighthouse shine?", "The keeper keeps it well.", "it names no time"),
         ("Who keeps the lighthouse?", "Ingrid does.", ""),
         ("What do I do when the lighthouse is dark?", "The keeper keeps it well.", ""),
     ],

@@ -122,14 +122,3 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
     assert (
         why == "fallback:features left out: 10 planted records would prove it, 30 past tasks speak"
     )
-
-
-def test_the_default_follows_one_record_of_a_trusted_source(folder, resources):
-    """What the page on security says is not guaranteed."""
-    request = item(resources)
-    state = online_state(TOLD, request)
-    data = {"experience": "Sit.", "move": "sit still", "state": state, "trust": 1.0}
-    vector = resources.embedder.embed([state])[0]
-    Bank(folder).add([Entry(Row("one", "t", 10.0, data), vector)])
-    text = Experience(bank=folder).build(resources)(request).text
-    assert "Suggested next: sit still" in text

@@ -1,4 +1,4 @@
-"""The rule actor on hand-made contexts: reading the pieces, and the policy step by step."""
+"""The rule actor on hand-made contexts, step by step; and any ruin of a prompt."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from stategate.envs.protocols import is_legal
 from stategate.envs.webshop.pages import SEARCH
-from stategate.envs.webshop.view import WebShopActions
+from stategate.nodes.act.policy import Policy
 from stategate.nodes.act.shop.rule import Rule
+from stategate.nodes.observe.webshop import WebShopEnv
+from stategate.nodes.resources import Resources
 from tests.nodes.shop_pages import (
     ITEM,
     LINKS,
@@ -19,6 +21,11 @@ from tests.nodes.shop_pages import (
     WISH,
     context,
 )
+
+
+@pytest.fixture(scope="module")
+def actors():
+    return Resources(env=WebShopEnv())
 
 
 @pytest.fixture(scope="module")
@@ -119,23 +126,6 @@ def test_without_buy_now_the_fallback_is_recorded(act):
     assert decision.fallback
 
 
-@pytest.mark.parametrize(
-    ("actions", "action"),
-    [
-        (("click[buy now]", "click[back to search]", "click[< prev]"), "click[< prev]"),
-        (("click[red]", "click[back to search]"), "click[back to search]"),
-        (("click[red]", SEARCH), "search[lamps]"),
-        (("click[buy now]",), "search[lamps]"),
-        (("click[buy now]", "click[red]"), "click[red]"),
-        ((), "search[lamps]"),
-    ],
-)
-def test_safe_action(actions, action):
-    assert (
-        WebShopActions().safe(actions, "Find me lamps, and price lower than 9.00 dollars") == action
-    )
-
-
 PARTS = [
     WISH,
     *RESULTS,
@@ -151,10 +141,11 @@ LINES = st.lists(st.sampled_from(PARTS).flatmap(lambda p: st.integers(0, 80).map
 LEGAL = st.lists(st.sampled_from([*NAVIGATION, *LINKS, *ON_ITEM, SEARCH]), unique=True)
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.parametrize("params", [Rule(), Policy()], ids=["rule", "policy"])
+@settings(max_examples=100, deadline=None)
 @given(LINES, LEGAL, st.integers(0, 40), st.sampled_from([WISH, "", "i want black"]))
-def test_any_ruin_of_a_prompt_gives_a_legal_action(lines, legal, step, wish):
-    act = Rule().build(None)
+def test_any_ruin_of_a_prompt_gives_a_legal_action(actors, params, lines, legal, step, wish):
+    act = actors.get(params)
     made = context(lines, legal, wish=wish)
     decision = act(made, step)
     assert decision == act(made, step)
@@ -165,3 +156,5 @@ def test_any_ruin_of_a_prompt_gives_a_legal_action(lines, legal, step, wish):
         assert is_legal(decision.action, made.actions)
     if decision.action.startswith("search[") and SEARCH not in legal:
         assert decision.fallback
+    if decision.probabilities:
+        assert sum(decision.probabilities.values()) == pytest.approx(1)
