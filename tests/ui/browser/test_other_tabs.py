@@ -64,7 +64,6 @@ def test_all_are_played_to_the_end(new_tab):
     assert page.locator(".sg-piece-text del").count(), "cuts stand inside shortened text"
     button(page, "Play all to the end").click()
     page.locator(".sg-ending").nth(2).wait_for()
-    expect(page.locator(".sg-verdict")).to_contain_text("Rewards at the end")
     rewards = page.locator(".sg-ending b").all_inner_texts()
     assert all(re.fullmatch(r"[01]\.\d\d", reward) for reward in rewards)
 
