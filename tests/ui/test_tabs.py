@@ -104,15 +104,14 @@ def test_a_published_run_shows_no_command_but_one_that_runs(runs_tab, tmp_path):
 
 def test_wishes_stand_first_and_a_search_says_why(home):
     agents = Agents(load_config("ui", ["embedder.kind=hashing", "updater.kind=none"]))
-    owner = agents.memory.owner
-    memory = Memory(embedder=HashingEmbedder(), user=owner)
+    memory = Memory(embedder=HashingEmbedder(), user=agents.memory.owner)
     for text in ("Always answer in metric units.", "My boat is called Albatros.", "I keep bees."):
         memory.remember(text)
     with gr.Blocks(), gr.Tab() as opened:
         tab = MemoryTab(agents, opened)
-    said = [row[1] for row in tab.show()[tab.facts]["value"]]
+    said = [row[1] for row in tab.look("")[tab.facts]["value"]]
     assert said == ["Always answer in metric units.", "I keep bees.", "My boat is called Albatros."]
-    found = tab.look(owner, "What is my boat called?")[tab.facts]
+    found = tab.look("What is my boat called?")[tab.facts]
     assert found["value"][0][1] == "My boat is called Albatros."
     assert found["value"][0][-1]
     said, chance, why = (found["value"][-1][i] for i in (1, -2, -1))
