@@ -17,6 +17,8 @@ from stategate.trainers.bank import build_bank, read_episodes
 from stategate.ui.cli.output import say, working
 from stategate.ui.cli.settings_command import command, command_group
 
+_TOLD = 5  # problems of a bank that are printed
+
 traces_app = command_group(
     "Export recorded episodes: every event of every episode.",
     "stategate traces export all.jsonl",
@@ -102,11 +104,7 @@ def build(settings: BuildSettings) -> None:
 
 
 def _tell_problems(problems: Sequence[str], what: str) -> None:
-    places: dict[str, list[str]] = {}
-    for place, _, why in (line.partition(": ") for line in problems):
-        places.setdefault(why, []).append(place)
-    for why, named in list(places.items())[:5]:
-        more = f" and {len(named) - 1} more" if len(named) > 1 else ""
-        say(f"{what}: {named[0]}{more}: {why}", "yellow", stderr=True)
-    if len(places) > 5:
-        say(f"… and for {len(places) - 5} more reasons", "yellow", stderr=True)
+    for line in problems[:_TOLD]:
+        say(f"{what}: {line}", "yellow", stderr=True)
+    if len(problems) > _TOLD:
+        say(f"… and {len(problems) - _TOLD} more", "yellow", stderr=True)
