@@ -131,7 +131,7 @@ def test_a_context_shows_scores_tokens_and_what_is_lost_in_red():
     drawn = render_context(built, 4, {"entry:B": "gone words"})
     assert ">3</b>/9" in drawn
     assert ">0</b>/7" in drawn
-    assert "1 of 2 buttons and links lost" in drawn
+    assert "1 of 2 commands lost" in drawn
     assert "sg-act-lost" in drawn
     assert "over the budget" in drawn
     assert "gone words" in drawn

@@ -23,7 +23,6 @@ from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.bank import Bank, bank_place, known_banks
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
-from stategate.ui.actions import things
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import cuts, render_context
 from stategate.ui.app.guard import PUBLISHED
@@ -250,8 +249,6 @@ def test_cuts_stand_where_they_were_made():
     shown = "".join(text for text, gone in stretches if not gone)
     assert shown.split() == "Lamp, with a cord,".split()
     assert "red shade," in " ".join(text for text, gone in stretches if gone)
-    assert things(["click[a]"]) == "buttons and links"
-    assert things(["go hall"]) == "commands"
 
 
 def test_only_what_fits_the_world_is_offered_each_with_a_hint():
