@@ -102,12 +102,6 @@ def test_run_prints_every_step_and_writes_the_whole_episode(agent, tmp_path, mon
     assert [path.name for path in target.parent.iterdir()] == ["episode.json"]
 
 
-def test_run_that_shows_no_step_still_tells_the_end(agent):
-    shown = call("run", agent, "--show", "none", "--max-steps", 2)
-    assert "reward" in shown
-    assert "step 1" not in shown
-
-
 def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
     words = ("run", agent, "--json", "-", "--budget", 90, "--max-steps", 2)
     episode = json.loads(call(*words))
