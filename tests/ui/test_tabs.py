@@ -26,7 +26,7 @@ from stategate.stores.home import home
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import cuts, render_context
 from stategate.ui.app.guard import PUBLISHED
-from stategate.ui.app.tabs.episode import MORE, quick
+from stategate.ui.app.tabs.episode import MORE, quick, task_of
 from stategate.ui.app.tabs.memory import MemoryTab
 from stategate.ui.app.tabs.runs import RunsTab, published
 from stategate.ui.app.tabs.settings import as_yaml, config_of, render_kinds
@@ -268,6 +268,15 @@ def test_only_what_fits_the_world_is_offered_each_with_a_hint():
     for slot in SLOTS:
         for name, kind in registry().kinds(slot).items():
             assert 5 < len(kind.hint) < 110, f"{slot} {name}: {kind.hint}"
+
+
+def test_a_task_is_named_by_its_number_or_told_in_words():
+    tasks = [{"goal": 0}, {"goal": 1}]
+    assert task_of(1, tasks) == task_of("#1", tasks) == tasks[1]
+    assert task_of("#1 a lamp", tasks) == {"goal": 1, "say": "a lamp"}
+    assert task_of("a lamp", tasks) == {"instruction": "a lamp"}
+    with pytest.raises(UserError, match="choose 0 to 1"):
+        task_of("99", tasks)
 
 
 def test_a_bank_is_found_by_name(tmp_path, monkeypatch):

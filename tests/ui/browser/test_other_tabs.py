@@ -106,22 +106,18 @@ def test_runs_open(page, runs):
 def test_a_strangers_plug_in_by_its_parameters(new_tab):
     page = new_tab()
     open_settings(page)
-    page.locator("#sg-kinds").get_by_text("stranger-topmost").wait_for()
-    wrong = "context: {kind: topmost, how_many: 0}"
+    page.locator("#sg-kinds").get_by_text("stategate-overlap").wait_for()
+    wrong = "context: {kind: overlap, keep: 0}"
     page.locator("#sg-yaml .cm-content").fill(wrong)
     button(page, "Apply to this tab").click()
-    expect(page.locator("#sg-settings-status .sg-note-bad")).to_contain_text("how_many")
-    settings(page, context={"kind": "topmost", "how_many": 2})
+    expect(page.locator("#sg-settings-status .sg-note-bad")).to_contain_text("keep")
+    settings(page, context={"kind": "overlap", "keep": 2})
     with page.expect_download() as download:
         page.locator("#sg-yaml a[download]").click()
-    assert "how_many: 2" in download.value.path().read_text()
+    assert "keep: 2" in download.value.path().read_text()
     tab(page, "Episode")
-    page.locator("#sg-pipeline", has_text="topmost").wait_for()
-    words = page.locator("#sg-page input[name=words]")
-    words.fill("speaker")
-    words.press("Enter")
-    wait_for_stops(page, 1)
-    page.locator("#sg-side .sg-lostline").wait_for()
+    page.locator("#sg-pipeline", has_text="overlap").wait_for()
+    page.locator("#sg-side .sg-context").wait_for()
 
 
 @pytest.mark.parametrize("dark", [False, True])
