@@ -108,8 +108,6 @@ def test_a_context_shows_scores_tokens_and_what_is_lost_in_red():
     assert len(folded) == 4
     assert folded[-1].text == "Actions:\n1. one\n"
     assert sum(p.tokens_after for p in folded) == built.tokens
-    (cut,) = fold_history([piece("history:0", "history", "1. search[easy\n", before=9)])
-    assert cut.text == "1. search[easy…\n"
 
 
 def test_a_dropped_step_is_named_and_shown_in_words(tmp_path, home):

@@ -10,7 +10,7 @@ from stategate.nodes.resources import Resources
 from stategate.stores.bank import bank_place
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
-from stategate.stores.settings import ConfigName, Limit, Overrides, Settings, argument, option
+from stategate.stores.settings import ConfigName, Overrides, Settings, argument, option
 from stategate.stores.sql import require_file
 from stategate.stores.trace_store import TraceStore
 from stategate.trainers.bank import build_bank, read_episodes
@@ -77,7 +77,6 @@ class BuildSettings(Settings):
     trust: float = option(
         1.0, "Of who made them: 1 is yourself; advice needs 0.5 or more.", ge=0, le=1
     )
-    limit: Limit = None
     config: ConfigName = "webshop"
     overrides: Overrides = ()
 
@@ -86,8 +85,9 @@ class BuildSettings(Settings):
 def build(settings: BuildSettings) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
     with working("reading the episodes"):
-        loaded = read_episodes(settings.traces, settings.include_incorrect, settings.trust)
-    episodes, problems = loaded[0][: settings.limit], loaded[1]
+        episodes, problems = read_episodes(
+            settings.traces, settings.include_incorrect, settings.trust
+        )
     _tell_problems(problems, "not read")
     if not episodes:
         named = ", ".join(map(str, settings.traces))

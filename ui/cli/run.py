@@ -9,7 +9,7 @@ from pydantic import model_validator
 from rich.console import Console
 from rich.text import Text
 
-from stategate.envs.protocols import Observation, View, World, nearest_actions
+from stategate.envs.protocols import Observation, View, World
 from stategate.evals.worlds import chosen_tasks
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
@@ -239,9 +239,6 @@ class Transcript:
             elif piece.kind == "fallback":
                 rows.append(("fallback", piece.id.removeprefix("fallback:"), "bold red"))
         rows.append(("action", decision.action, "bold green"))
-        if not self.view.actions.accepts(decision.action, result.observation):
-            possible = nearest_actions(decision.action, result.observation.actions)
-            rows.append(("possible", possible, "yellow"))
         if decision.reason:
             rows.append(("thought", decision.reason, "italic"))
         if decision.fallback is not None:
