@@ -35,12 +35,6 @@ def short(text: object, width: int = 80) -> str:
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
-def things(actions: Sequence[str]) -> str:
-    """Return what people call these actions: ``buttons and links`` where they are pressed."""
-    pressed = {verb_of(action) for action in actions} - {""}
-    return "buttons and links" if pressed and "click" in pressed else "commands"
-
-
 def typed_action(text: str, observation: Observation, actions: ActionVocabulary) -> str:
     """Return the action that a person means by ``text``, or ``text`` itself if the world takes none.
 

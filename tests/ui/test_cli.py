@@ -1,30 +1,23 @@
 """The `stategate` command as people call it: what it prints, what it writes, how it fails."""
 
-import io
 import json
 import re
-import shutil
 import socket
 import subprocess
 import sys
-from collections import namedtuple
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import typer
 import yaml
-from rich.console import Console
 
 import stategate.ui.app.web
 import stategate.ui.cli.serve
-from stategate.graph import Session, build_graph, load_config
-from stategate.nodes.protocols import Piece
+from stategate.graph import Session
 from stategate.nodes.registry import registry
 from stategate.stores.bank import Bank
 from stategate.ui.cli.doctor import CHECKS, DoctorSettings, examine
 from stategate.ui.cli.main import app
-from stategate.ui.cli.run import Transcript
 from tests.kit import call, completion, http_server, refused, run_command
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -102,12 +95,6 @@ def test_run_prints_every_step_and_writes_the_whole_episode(agent, tmp_path, mon
     assert [path.name for path in target.parent.iterdir()] == ["episode.json"]
 
 
-def test_run_that_shows_no_step_still_tells_the_end(agent):
-    shown = call("run", agent, "--show", "none", "--max-steps", 2)
-    assert "reward" in shown
-    assert "step 1" not in shown
-
-
 def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
     words = ("run", agent, "--json", "-", "--budget", 90, "--max-steps", 2)
     episode = json.loads(call(*words))
@@ -134,8 +121,6 @@ def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
         (["--actor", "human"], "in the app: stategate ui --config "),
         (["--json", "/proc/x/y"], "/proc/x/y"),
         (["--json", "/proc"], "is a folder"),
-        (["--embedder", "x"], "write --set embedder.kind=VALUE"),
-        (["--patience", "x"], "write --set actor.patience=VALUE"),
         (["--show", "pages"], "; for example: stategate run webshop --task goal=3"),
     ],
 )
@@ -162,7 +147,6 @@ def test_mistakes_of_other_commands(tmp_path):
             (("checkpoints", "prune", "--where", tmp_path / "none.sqlite"), "no database of"),
             (("checkpoints", "prune", "--thread", "nosuch"), "no thread 'nosuch'"),
             (("train", "tagger", "--set", f"people={tmp_path}/x.gz"), "--set people=PATH"),
-            (("train", "tagger", "--epochs", "3"), "write --set epochs=VALUE"),
             (("ui", "--host", "nowhere.invalid"), "no address 'nowhere.invalid'"),
             (("rank", "Who?", "--corpus", tmp_path / "a.md", "--model", "nosuch"), "smollm2-135m"),
             (("kinds", "compress"), "a kind of context: stategate kinds context"),
@@ -376,23 +360,3 @@ def test_a_damaged_database_of_the_home_is_named_with_its_mend(home):
     ok, text = told("databases")
     assert (ok, str(file) in text, "delete it" in text) == (False, True, True)
     assert "\n" not in text
-
-
-def test_a_full_disk_is_wrong(monkeypatch):
-    usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(1 << 40, 1 << 40, 5_000_000))
-    ok, text = told("home")
-    assert (ok, "checkpoints prune" in text) == (False, True)
-
-
-def test_a_step_shows_the_advice_and_what_fell_back():
-    config = load_config({"actor": {"kind": "scripted", "actions": BUY_NOTHING}})
-    session = Session(build_graph(config), "t", task={"goal": 3})
-    step = session.step()
-    told = Piece("experience:r1", "experience", "Experience: Look [twice].\n", (), 5, 5, 0.9)
-    lost = Piece("fallback:rerank: gone", "fallback", "", (), 0, 0)
-    changed = replace(step, context=replace(step.context, pieces=(told, lost)))
-    screen = Console(file=io.StringIO(), width=80, highlight=False)
-    Transcript(screen, session).step(changed)
-    lines = {" ".join(line.split()) for line in screen.file.getvalue().splitlines()}
-    assert {"advice Look [twice].", "fallback rerank: gone"} <= lines

@@ -126,37 +126,21 @@ def test_memory_is_listed_searched_and_forgotten(notes):
 
 
 def test_standing_wishes_stand_apart_go_with_every_question_and_are_superseded(notes):
-    for text in (
-        "Call me Sam.",
-        "Always answer in metric units.",
-        "From now on use miles, please.",
-    ):
-        assert "Noted." in call("ask", text, "--remember", *EXTRACT)
-    _, _, wishes = call("memory", "list").partition("Standing wishes")
-    assert "Call me Sam." in wishes
-    assert "metric" not in wishes
+    empty = [call("memory", *words) for words in (("list",), ("search", "x"), ("why", "x"))]
+    assert len(set(empty)) == 1
+    told = ("Call me Sam.", "Always answer in metric units.", "From now on use miles, please.")
+    for text in (*told, "I sold Puffin."):
+        call("ask", text, "--remember", *EXTRACT)
+    for words in (("list",), ("search", "Puffin"), ("why", "Puffin")):
+        facts, _, wishes = call("memory", *words).partition("Standing wishes")
+        assert "I sold Puffin." in facts
+        assert "Call me Sam." in wishes
+        assert "metric" not in wishes
+        assert "probability" not in wishes
     question = ("ask", "Where does the cat sleep?", "--corpus", notes, "--show", *EXTRACT)
     assert "- Call me Sam.\n- From now on use miles, please.\nQuestion:" in call(*question)
     call("memory", "forget", 3)
     assert "- Always answer in metric units." in call(*question)
-
-
-def test_a_standing_wish_is_no_answer_to_a_search():
-    empty = [call("memory", *words) for words in (("list",), ("search", "x"), ("why", "x"))]
-    assert len(set(empty)) == 1
-    for text in (
-        "I live in Oslo. Always answer in English.",
-        "Use metric units.",
-        "I sold Puffin.",
-    ):
-        call("ask", text, "--remember", *EXTRACT)
-    assert "1. I live in Oslo." in call("memory", "list").partition("Standing wishes")[0]
-    for words in (("list",), ("search", "Puffin"), ("why", "Puffin")):
-        facts, _, wishes = call("memory", *words).partition("Standing wishes")
-        assert "I sold Puffin." in facts
-        assert "metric" not in facts
-        assert "2. Use metric units." in wishes
-        assert "probability" not in wishes
 
 
 def test_what_holds_is_answered_before_what_it_corrected():
@@ -217,7 +201,6 @@ def test_what_is_kept_and_forgotten_is_said_with_whose_it_is():
         (("memory", "list", "--db", "mysql://x"), "sqlite"),
         (("memory", "list", "--db", "none.sqlite"), "needs no --db"),
         (("mcp", "--corpus", "lost"), "no corpus or folder 'lost'"),
-        (("ask", "-5 degrees?"), "after --"),
         (("eval", "worlds", "--agents", "full", "--goals", "5-2", "--out", "runs/x"), "smaller"),
         (("eval", "worlds", "--agents", "nonsense", "--out", "runs/x"), "nonsense"),
         (("eval", "worlds", "--agents", "full", "--goals", "x", "--out", "runs/x"), "x"),
@@ -240,17 +223,12 @@ def test_mistakes_are_one_line_with_the_fix(words, told, notes, monkeypatch, tmp
     assert not Path("runs").exists()
 
 
-def test_eval_qa_and_memory_write_run_directories_that_resume(tmp_path):
+def test_eval_qa_and_memory_write_run_directories(tmp_path):
     run = tmp_path / "qa"
     words = ("eval", "qa", "--experiments", "A", "--limit", "6", "--out", run)
     words += ("--set", "embedder=hashing", "--json", tmp_path / "summary.json")
     assert "MRR" in call(*words)
-    rows = (run / "questions.jsonl").read_text().splitlines()
-    assert len(rows) == 2 * 6
-    (run / "questions.jsonl").write_text("".join(f"{row}\n" for row in rows[:4]))
-    call(*words)
-    made = [json.loads(row) for row in (run / "questions.jsonl").read_text().splitlines()]
-    assert len({(row["agent"], row["number"]) for row in made}) == len(made) == 12
+    assert len((run / "questions.jsonl").read_text().splitlines()) == 2 * 6
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert {row["agent"] for row in summary["rows"]} == {"fixed-256", "fixed-1024"}
     dialogues = tmp_path / "dialogues.yaml"
@@ -292,22 +270,9 @@ def test_what_is_empty_says_so(notes, tmp_path):
     assert corpus_names() == ["mine"]  # one that was there stays
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        ("--embedder", "hashing", "--chunking", "nonsense"),
-        ("--embedder", "openai", "--set", "embedder.base_url=http://127.0.0.1:9/v1"),
-    ],
-)
-def test_an_ingest_that_fails_after_reading_leaves_nothing(wrong, notes):
+def test_an_ingest_that_fails_leaves_nothing_and_one_page_less_is_told_by_the_exit_code(notes):
+    wrong = ("--embedder", "openai", "--set", "embedder.base_url=http://127.0.0.1:9/v1")
     refused("ingest", notes, "--corpus", "new", *wrong)
-    assert corpus_names() == []
-    call("ingest", notes, "--corpus", "old", "--embedder", "hashing")
-    refused("ingest", notes, "--corpus", "old", *wrong)
-    assert corpus_names() == ["old"]
-
-
-def test_a_page_that_cannot_be_reached_is_told_by_the_exit_code(notes):
     words = ("--embedder", "hashing", "--corpus")
     refused("ingest", "http://127.0.0.1:9/x", *words, "one")
     assert corpus_names() == []

@@ -99,7 +99,6 @@ WORDS = {
     "sg-task",
     "sg-typed",
     "sg-question",
-    "sg-memory-whose",
     "sg-memory-words",
     "sg-tab",
 }

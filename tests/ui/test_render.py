@@ -4,28 +4,23 @@ import re
 
 import pytest
 from langchain_core.messages import HumanMessage
-from markupsafe import Markup
 
 from stategate.envs.protocols import ActionVocabulary, Chunk, Observation, View
-from stategate.envs.webshop.view import WebShopView
-from stategate.graph import Session, build_graph, load_config
-from stategate.graph.session import Preview, StepResult
-from stategate.nodes.build_context.baselines import Full
-from stategate.nodes.protocols import BuiltContext, Decision, Piece
+from stategate.graph import load_config
+from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.ui.actions import reward_parts, typed_action
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import (
     Lane,
     fold_history,
     in_words,
-    piece_order,
     render_context,
     render_lanes,
     shading,
 )
-from stategate.ui.app.html import brief, macros, note, percent, safe
-from stategate.ui.app.tabs.episode_view import PageLook, render_page, render_trail
-from stategate.ui.app.workspace import Seen, Workspace
+from stategate.ui.app.html import macros, note, safe
+from stategate.ui.app.tabs.episode_view import PageLook, render_page
+from stategate.ui.app.workspace import Workspace
 
 EVIL = '<img src=x onerror="alert(1)">${alert(2)}{{alert(3)}}`'
 
@@ -36,15 +31,10 @@ def piece(id_, kind, text, score=None, before=None, lost=(), kept=()):
     return Piece(id_, kind, text, tuple(kept), whole, after, score, tuple(lost))
 
 
-def context(*pieces, over=False):
+def context(*pieces):
     text = "".join(p.text for p in pieces)
     tokens = sum(p.tokens_after for p in pieces)
-    return BuiltContext((HumanMessage(text),), tuple(pieces), tokens, over)
-
-
-def look(built, action):
-    """Return what a builder made of a moment, and what would be done."""
-    return Preview(Observation("", ()), built, Decision(action), 0.1, 0.2, 9)
+    return BuiltContext((HumanMessage(text),), tuple(pieces), tokens)
 
 
 def test_text_is_escaped_wherever_it_stands():
@@ -53,9 +43,9 @@ def test_text_is_escaped_wherever_it_stands():
     assert "${" not in drawn
     assert "{{" not in drawn
     assert "`" not in drawn
-    assert isinstance(safe(drawn), Markup)
     assert safe(drawn) == drawn
-    assert (percent(2), percent(-1), brief(0.0042), brief(2)) == ("100.0%", "0.0%", "4 ms", "2.0 s")
+    lanes = [Lane("full", "full", 9, problem=EVIL), Lane("x", "x", 9, waiting=True)]
+    assert "<img" not in render_lanes(lanes, {}, {}, (EVIL, EVIL, EVIL))
 
 
 @pytest.mark.parametrize(
@@ -73,31 +63,6 @@ def test_what_a_person_types_becomes_an_action(text, meant):
     assert typed_action(text, page, ActionVocabulary()) == meant
     alone = Observation("Well?", ("answer[<text>]",))
     assert typed_action("in 1911", alone, ActionVocabulary()) == "answer[in 1911]"
-
-
-def test_a_page_draws_cards_chips_and_the_chosen_one():
-    graph = build_graph(load_config("webshop", ["updater.kind=none", "embedder.kind=hashing"]))
-    view = WebShopView()
-    session = Session(graph, "t", task={"goal": 3})
-    first = session.observation
-    session.step()
-    seen = session.observation
-    look = PageLook(seen.actions[2], seen.actions[3:4], forms=first.actions)
-    page = render_page(view, seen, EVIL, look)
-    assert "<img" not in page
-    assert page.count("sg-entry") == 10
-    assert page.count("sg-taken") == page.count("sg-unseen") == 1
-    assert 'data-verb="search"' in page
-    assert "Page 1 (Total results: 50)<" in page
-    session.act(next(a for a in seen.actions if a.startswith("click[b0")))
-    choices = [c for c in view.chunks(session.observation) if c.choice is not None]
-    session.act(choices[0].actions[0])
-    chosen = render_page(view, session.observation, "x", PageLook())
-    assert chosen.count("sg-chosen") == 1
-    assert 'aria-pressed="true"' in chosen
-    assert chosen.count("sg-primary") == 1
-    past = render_page(view, session.observation, "x", PageLook(is_live=False))
-    assert past.count("<button") == past.count("disabled")
 
 
 class Riddles(View):
@@ -131,7 +96,7 @@ def test_a_context_shows_scores_tokens_and_what_is_lost_in_red():
     drawn = render_context(built, 4, {"entry:B": "gone words"})
     assert ">3</b>/9" in drawn
     assert ">0</b>/7" in drawn
-    assert "1 of 2 buttons and links lost" in drawn
+    assert "1 of 2 commands lost" in drawn
     assert "sg-act-lost" in drawn
     assert "over the budget" in drawn
     assert "gone words" in drawn
@@ -143,8 +108,6 @@ def test_a_context_shows_scores_tokens_and_what_is_lost_in_red():
     assert len(folded) == 4
     assert folded[-1].text == "Actions:\n1. one\n"
     assert sum(p.tokens_after for p in folded) == built.tokens
-    (cut,) = fold_history([piece("history:0", "history", "1. search[easy\n", before=9)])
-    assert cut.text == "1. search[easy…\n"
 
 
 def test_a_dropped_step_is_named_and_shown_in_words(tmp_path, home):
@@ -167,30 +130,6 @@ def test_what_is_remembered_says_what_has_ended():
     assert "ended 2026-11-26" in drawn
 
 
-def test_lanes_stand_in_one_grid_row_by_row():
-    first = context(piece("instruction", "instruction", "I\n"), piece("b", "product", "b\n"))
-    second = context(
-        piece("instruction", "instruction", "I\n"),
-        piece("a", "product", "a\n"),
-        piece("b", "product", "", before=1),
-        piece("status", "status", "c\n"),
-    )
-    whole = {"a": "a", "b": "b"}
-    assert piece_order([first, second], list(whole)) == ["instruction", "a", "b", "status"]
-    lanes = [
-        Lane("full", "full", 9, seen=look(first, "click[a]")),
-        Lane("x", "x", 9, seen=look(second, "click[z]")),
-        Lane("y", "y", 9, problem=EVIL),
-        Lane("z", "z", 9, waiting=True),
-    ]
-    drawn = render_lanes(lanes, whole, {"click[a]": "Lamp"}, ("Step 2", "", "rule"))
-    assert drawn.count("sg-piece sg-absent") == 2 + 0 + 4 + 4
-    assert "2 different actions" in drawn
-    assert "Lamp" in drawn
-    assert drawn.count("data-continue") == 2
-    assert "<img" not in drawn
-
-
 def test_rewards_tell_their_parts():
     parts = [
         {"name": "attributes", "value": 1.0, "weight": 0.5},
@@ -200,28 +139,6 @@ def test_rewards_tell_their_parts():
     drawn = macros("episode").reward(0.375, parts)
     for part in ("0.38", "attributes", "yes · weight 0.25", "× 0.50", "sg-reward-warn"):
         assert part in drawn
-    assert "sg-reward-good" in macros("episode").reward(1.0, [])
-    unscored = macros("episode").unscored(EVIL, "nobody can")
-    assert "Not scored: nobody can." in unscored
-    assert "<img" not in unscored
+    assert "Not scored: nobody can." in macros("episode").unscored(EVIL, "nobody can")
     plain = Observation("end", (), 1.0, True, {"reward": {"room": True}})
     assert reward_parts(plain) == [{"name": "room", "value": True, "weight": None}]
-    assert reward_parts(Observation("end", ())) == []
-    cards = [{"name": "Got", "title": EVIL, "facts": ["red"], "tags": ["warm"]}]
-    assert "<img" not in macros("page").outcome(cards)
-    assert macros("page").outcome(cards).count("sg-chip") == 3
-
-
-def test_a_trail_marks_the_step_that_is_looked_at():
-    kept, page = context(piece("a", "product", "x")), Observation("", ())
-    steps = [
-        Seen(StepResult(step, page, kept, Decision(action, reason), page, 0.0), Full())
-        for step, (action, reason) in enumerate([("search[x]", ""), ("click[y]", EVIL)])
-    ]
-    trail = render_trail(steps, 1, is_over=True)
-    assert trail.count("data-look") == 3
-    assert 'aria-pressed="true"' in trail
-    assert "the end" in trail
-    assert "full · 1 tokens" in trail
-    assert "<img" not in trail
-    assert not render_trail([])

@@ -9,33 +9,26 @@ from typing import Any
 import gradio as gr
 import pytest
 import yaml
-from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage
 
 from stategate.evals.core.reports import find_runs, read_stories
 from stategate.graph import Session, build_graph, load_config
-from stategate.graph.checkpoints import open_saver
 from stategate.graph.config import presets
 from stategate.nodes.models.embedders import HashingEmbedder
-from stategate.nodes.protocols import SLOTS, BuiltContext, Piece
+from stategate.nodes.protocols import SLOTS
 from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.bank import Bank, bank_place, known_banks
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
-from stategate.ui.actions import things
 from stategate.ui.app.agents import Agents
-from stategate.ui.app.context import cuts, render_context
+from stategate.ui.app.context import cuts
 from stategate.ui.app.guard import PUBLISHED
-from stategate.ui.app.tabs.episode import MORE, quick
+from stategate.ui.app.tabs.episode import MORE, quick, task_of
 from stategate.ui.app.tabs.memory import MemoryTab
 from stategate.ui.app.tabs.runs import RunsTab, published
 from stategate.ui.app.tabs.settings import as_yaml, config_of, render_kinds
 from stategate.ui.app.tabs.threads import ThreadsTab
-from stategate.ui.cli.run import kept_line
 from tests.evals.test_replay import OPENAI
-from tests.graph.test_middleware import ASK, read_page
-from tests.kit import Scripted
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -104,15 +97,14 @@ def test_a_published_run_shows_no_command_but_one_that_runs(runs_tab, tmp_path):
 
 def test_wishes_stand_first_and_a_search_says_why(home):
     agents = Agents(load_config("ui", ["embedder.kind=hashing", "updater.kind=none"]))
-    owner = agents.memory.owner
-    memory = Memory(embedder=HashingEmbedder(), user=owner)
+    memory = Memory(embedder=HashingEmbedder(), user=agents.memory.owner)
     for text in ("Always answer in metric units.", "My boat is called Albatros.", "I keep bees."):
         memory.remember(text)
     with gr.Blocks(), gr.Tab() as opened:
         tab = MemoryTab(agents, opened)
-    said = [row[1] for row in tab.show()[tab.facts]["value"]]
+    said = [row[1] for row in tab.look("")[tab.facts]["value"]]
     assert said == ["Always answer in metric units.", "I keep bees.", "My boat is called Albatros."]
-    found = tab.look(owner, "What is my boat called?")[tab.facts]
+    found = tab.look("What is my boat called?")[tab.facts]
     assert found["value"][0][1] == "My boat is called Albatros."
     assert found["value"][0][-1]
     said, chance, why = (found["value"][-1][i] for i in (1, -2, -1))
@@ -171,37 +163,6 @@ def tab() -> Any:
         return ThreadsTab()
 
 
-def drawn(tab: Any, update: Any) -> str:
-    return " ".join(str(update.get(part, "")) for part in (tab.summary, tab.call, tab.table))
-
-
-def test_a_thread_is_drawn_with_its_bill(tab: Any, tmp_path: Path) -> None:
-    where = tmp_path / "thread.json"
-    where.write_text(json.dumps(OPENAI))
-    update = tab.open(str(where), ["compress", "window"], 2000)
-    assert not update[tab.status]
-    assert [row[0] for row in update[tab.summary]] == ["nothing", "compress", "window"]
-    _, _, untouched, compressed, _ = update[tab.table]["value"]["data"][-1]
-    assert "shortened" in compressed
-    long = [*OPENAI[:1], {"role": "assistant", "content": "word " * 20_000}, *OPENAI]
-    where.write_text(json.dumps(long))
-    (row,) = tab.open(str(where), [], 100_000)[tab.summary]
-    assert re.fullmatch(r"\d\d,\d{3}", row[1])
-    assert untouched.partition(": ")[2] != compressed.partition(": ")[2]
-    assert "line 1" in drawn(tab, update)
-    assert "line 1" not in drawn(tab, tab.look(update[tab.state], 1))
-
-
-def test_a_thread_comes_out_of_a_checkpoint_database(tab: Any, where: str) -> None:
-    model = Scripted.of([("read_page", {"number": i}) for i in range(3)], "Blue.")
-    agent = create_agent(model, [read_page], checkpointer=open_saver(where))
-    agent.invoke(ASK, {"configurable": {"thread_id": "t"}})
-    update = tab.open(f"{where}#t", ["compress"], 2000)
-    assert "of 4" in drawn(tab, update)
-    assert "page 2" in drawn(tab, update)
-    assert "of 4" in drawn(tab, tab.open(where, [], 2000))  # the only thread
-
-
 def test_an_uploaded_file_is_shown_and_one_of_its_threads_is_named(
     tab: Any, tmp_path: Path
 ) -> None:
@@ -210,39 +171,14 @@ def test_an_uploaded_file_is_shown_and_one_of_its_threads_is_named(
     many = tab.open("", ["compress"], 2000, str(where))
     assert "'threads.jsonl' there are: 1, 2" in str(many[tab.status]).replace("&#39;", "'")
     assert many[tab.panel]["visible"] is False
-    assert "line 1" in drawn(tab, tab.open("#2", ["compress"], 2000, str(where)))
-
-
-PLAIN = ["updater.kind=none", "embedder.kind=hashing", "memory=[short_term]"]
-SQUEEZE = [*PLAIN, "context.kind=compress", "context.budget=300"]
-
-
-def test_a_long_wish_is_read_as_far_as_it_fits():
-    wish = (
-        "I would like a warm scarf that is long enough to wrap twice around my neck and soft " * 30
-    )
-    for budget in (60, 150, 300):
-        graph = build_graph(load_config("webshop", [*SQUEEZE, f"context.budget={budget}"]))
-        seen = Session(graph, "t", task={"instruction": wish}).look(act=False)
-        assert budget - 16 <= seen.context.tokens <= budget, "the room is used"
+    assert "line 1" in str(tab.open("#2", ["compress"], 2000, str(where))[tab.table])
 
 
 def test_a_wish_of_ones_own_ends_without_a_figure_and_says_why():
-    graph = build_graph(load_config("webshop", [*PLAIN, "actor.kind=rule"]))
-    session = Session(graph, "t", task={"instruction": "green tea"})
+    words = ["updater.kind=none", "embedder.kind=hashing", "actor.kind=rule"]
+    session = Session(build_graph(load_config("webshop", words)), "t", task={"instruction": "tea"})
     session.run()
-    end = session.observation
-    assert "nobody can score it" in end.info["outcome"]["unscored"]
-
-
-def test_what_is_kept_is_never_more_than_there_was():
-    pieces = (Piece("a", "text", "a b c\n", (), 2, 3), Piece("b", "text", "d\n", (), 1, 1))
-    built = BuiltContext((HumanMessage("a b c\nd\n"),), pieces, 4)
-    assert "4 of 4 tokens" in kept_line(built)
-    over = BuiltContext((HumanMessage("x"),), (Piece("a", "text", "x", ("go",), 9, 9),), 9, True)
-    drawn = render_context(over, 5)
-    assert "the budget is too small" in drawn
-    assert "sg-tight" in drawn
+    assert "nobody can score it" in session.observation.info["outcome"]["unscored"]
 
 
 def test_cuts_stand_where_they_were_made():
@@ -251,12 +187,10 @@ def test_cuts_stand_where_they_were_made():
     shown = "".join(text for text, gone in stretches if not gone)
     assert shown.split() == "Lamp, with a cord,".split()
     assert "red shade," in " ".join(text for text, gone in stretches if gone)
-    assert things(["click[a]"]) == "buttons and links"
-    assert things(["go hall"]) == "commands"
 
 
 def test_only_what_fits_the_world_is_offered_each_with_a_hint():
-    config = load_config("webshop", PLAIN)
+    config = load_config("webshop")
     few, all_ = (quick("context", config, is_whole=whole)["choices"] for whole in (False, True))
     assert few == ["full", "window", "retrieve", "compress", MORE]
     assert len(all_) > len(few)
@@ -272,6 +206,15 @@ def test_only_what_fits_the_world_is_offered_each_with_a_hint():
     for slot in SLOTS:
         for name, kind in registry().kinds(slot).items():
             assert 5 < len(kind.hint) < 110, f"{slot} {name}: {kind.hint}"
+
+
+def test_a_task_is_named_by_its_number_or_told_in_words():
+    tasks = [{"goal": 0}, {"goal": 1}]
+    assert task_of(1, tasks) == task_of("#1", tasks) == tasks[1]
+    assert task_of("#1 a lamp", tasks) == {"goal": 1, "say": "a lamp"}
+    assert task_of("a lamp", tasks) == {"instruction": "a lamp"}
+    with pytest.raises(UserError, match="choose 0 to 1"):
+        task_of("99", tasks)
 
 
 def test_a_bank_is_found_by_name(tmp_path, monkeypatch):

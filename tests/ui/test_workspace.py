@@ -1,4 +1,4 @@
-"""What a browser tab works with: it survives, its moves take turns, its conversation takes files."""
+"""What a browser tab works with: its moves take turns, and a mistake changes nothing."""
 
 import threading
 
@@ -8,7 +8,6 @@ from stategate.graph import Session, load_config
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.tabs.common import App
-from stategate.ui.app.tabs.qa import sources_of
 from tests.kit import updates
 
 PLAIN = ["updater.kind=none", "embedder.kind=hashing", "context.kind=full", "memory=[short_term]"]
@@ -19,38 +18,6 @@ def server(tmp_path, home):
     """A server's workspaces."""
     config = load_config("webshop", [*PLAIN, f"checkpoints={tmp_path / 'checkpoints.sqlite'}"])
     return App(Agents(config))
-
-
-def test_tabs_do_not_mix(server):
-    first, second = server.of("one"), server.of("two")
-    first.start({"goal": 1})
-    second.start({"goal": 2})
-    threads = [threading.Thread(target=tab.step) for tab in (first, second)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert first.session.values["episode"]["goal"] == 1
-    assert second.session.values["episode"]["goal"] == 2
-    assert (len(first.trail), len(second.trail)) == (1, 1)
-    assert server.of("one") is first
-    with pytest.raises(UserError, match="reload"):
-        server.of("")
-
-
-def test_a_fork_keeps_its_past_and_cuts_its_future(server):
-    tab = server.of("one")
-    tab.start({"goal": 5})
-    for _ in range(3):
-        tab.step()
-    before = tab.session
-    tab.fork({"kind": "window", "budget": 300}, 1)
-    assert tab.session is not before
-    assert len(tab.trail) == 1
-    assert tab.config.context.kind == "window"
-    tab.back()
-    assert tab.session.values["steps"] == 0
-    assert before.values["steps"] == 3
 
 
 def test_moves_take_turns_and_playing_out_can_be_stopped(server, monkeypatch):
@@ -78,6 +45,8 @@ def test_moves_take_turns_and_playing_out_can_be_stopped(server, monkeypatch):
 
 def test_a_mistake_leaves_the_episode_as_it_was(server):
     tab = server.of("one")
+    with pytest.raises(UserError, match="reload"):
+        server.of("")
     with pytest.raises(UserError, match="no episode yet"):
         tab.step()
     tab.start({"goal": 3})
@@ -106,39 +75,13 @@ def test_the_last_update_changes_nothing(server):
         assert list(last.values()) == [gr.skip()], move.__name__
 
 
-ZORB = "# Zorbling\n\nThe zorbling is a lamp made in Quentin Bay. It hums at 440 hertz.\n"
-
-
-def add(talk, *files):
-    """Add files to a conversation; returns what was added."""
-    return talk.add_files([str(file) for file in files])
-
-
-@pytest.fixture
-def talk(server, tmp_path):
-    made = server.of("one").conversation
-    file = tmp_path / "zorb.md"
-    file.write_text(ZORB)
-    add(made, file)
-    return made
-
-
-def test_a_question_over_a_file_and_the_a_new_conversation(talk, server):
-    result = talk.ask("At how many hertz does the zorbling hum?")
-    assert "440" in result.decision.action
-    assert [m.type for m in talk.messages] == ["human", "ai"]
-    chunks = talk.session.agent.config.env.source(
-        result.observation, talk.session.agent.resources
-    ).all()
-    assert "zorb.md" in sources_of(result.context, chunks)
-    assert server.of("one").conversation is talk
-    assert server.of("two").conversation.messages == ()
-    talk.restart()
-    assert not talk.messages
-
-
-def test_choices_that_do_not_fit_are_refused_and_forgotten(talk):
+def test_choices_and_files_that_do_not_fit_are_refused_and_forgotten(server, tmp_path):
+    talk = server.of("one").conversation
     before = dict(talk.settings)
+    bad = tmp_path / "bad.pdf"
+    bad.write_bytes(b"nothing")
+    with pytest.raises(UserError, match=r"bad\.pdf"):
+        talk.add_files([str(bad)])
     with pytest.raises(UserError):
         talk.choose(actor="nobody")
     with pytest.raises(UserError, match="no corpus or folder 'lost'"):
@@ -146,18 +89,6 @@ def test_choices_that_do_not_fit_are_refused_and_forgotten(talk):
     assert talk.settings == before
     with pytest.raises(UserError, match="empty"):
         talk.ask("  ")
-
-
-def test_files_that_cannot_be_read_are_told_and_a_second_file_is_added(talk, tmp_path):
-    bad = tmp_path / "bad.pdf"
-    bad.write_bytes(b"nothing")
-    with pytest.raises(UserError, match=r"bad\.pdf"):
-        add(talk, bad)
-    more = tmp_path / "more.txt"
-    more.write_text("Gloops live in Zanzibar.")
-    added = add(talk, more, bad)
-    assert added.added == ["more.txt"]
-    assert [skipped.id for skipped in added.skipped] == ["bad.pdf"]
 
 
 def test_a_server_that_answers_questions_uses_its_own_stores_in_its_tabs(tmp_path, home):

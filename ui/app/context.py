@@ -15,7 +15,7 @@ from stategate.graph.session import Preview
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.page import describe
-from stategate.ui.app.html import macros, plural, short, whole_size
+from stategate.ui.app.html import macros, short, whole_size
 from stategate.ui.app.workspace import Ending
 
 #: Pieces that are no part of a page.
@@ -136,12 +136,9 @@ def shading(pieces: Sequence[Piece]) -> list[float]:
 
 
 def fold_history(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the pieces with the lines of the actions so far as one; a line that was cut says so."""
+    """Return the pieces with the lines of the actions so far as one."""
     folded: list[Piece] = []
     for piece in pieces:
-        is_cut = piece.text.strip() and piece.tokens_after < piece.tokens_before
-        if piece.kind == "history" and is_cut:
-            piece = replace(piece, text=f"{piece.text.rstrip()}…\n")
         if piece.kind == "history" and folded and folded[-1].kind == "history":
             last = folded[-1]
             folded[-1] = replace(
@@ -193,7 +190,7 @@ def render_lanes(
         pieces = shown_pieces(lane.seen.context, whole) if lane.seen else []
         lane_pieces.append((lane, {part.piece.id: part for part in pieces}))
     votes = [lane.seen.decision.action for lane in lanes if lane.seen and lane.seen.decision]
-    return macros("compare").lanes(lane_pieces, order, names, about, _verdict(lanes), votes)
+    return macros("compare").lanes(lane_pieces, order, names, about, votes)
 
 
 def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list[str]:
@@ -207,29 +204,3 @@ def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list
         for place, piece in enumerate(fold_history(context.pieces)):
             places.setdefault(piece.id, rank.get(piece.id, len(rank) + place))
     return sorted(places, key=lambda id_: places[id_])
-
-
-def _verdict(lanes: Sequence[Lane]) -> tuple[str, str] | None:
-    """Say in one line whether the builders agree, and who reads least."""
-    ended = [(lane.ending.reward, lane.kind) for lane in lanes if lane.ending is not None]
-    if len(ended) == len(lanes) > 1:
-        rewards = sorted({reward for reward, _ in ended}, reverse=True)
-        if len(rewards) == 1:
-            return f"All {len(ended)} end with reward {rewards[0]:.2f}.", ""
-        groups = [
-            f"{' and '.join(kind for r, kind in ended if r == reward)} {reward:.2f}"
-            for reward in rewards
-        ]
-        return f"Rewards at the end: {', '.join(groups)}.", ""
-    ready = [(lane.seen, lane.kind) for lane in lanes if lane.seen and lane.seen.decision]
-    if len(ready) < 2:
-        return None
-    actions = {seen.decision.action for seen, _ in ready if seen.decision}
-    (fewest, small), *_, (highest, large) = sorted(
-        (seen.context.tokens, kind) for seen, kind in ready
-    )
-    agreement = f"{plural(len(actions), 'different action')} from the same moment."
-    if len(actions) == 1:
-        agreement = f"All {len(ready)} would do the same."
-    sizes_apart = f"{small} reads {fewest:,} tokens, {large} reads {highest:,}."
-    return agreement, sizes_apart if fewest < highest else ""

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from stategate.envs.protocols import takes_text
 from stategate.nodes.protocols import Piece
-from stategate.ui.actions import costs_of, figure, label, split_action, things
+from stategate.ui.actions import costs_of, figure, label, split_action
 from stategate.ui.actions import short as short
 
 #: What a component's template engine would read inside a value (``${x}``, ``{{x}}``).
@@ -107,7 +107,6 @@ _FILTERS = (
     short,
     split_action,
     takes_text,
-    things,
     whole_size,
 )
 _TEMPLATES.filters.update({function.__name__: function for function in _FILTERS})

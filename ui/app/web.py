@@ -136,9 +136,7 @@ def serve(
             max_file_size="50mb",
         )
     except OSError as error:
-        if port is not None and "empty port" in str(error):
-            raise UserError(f"port {port} is taken or not allowed: choose another --port") from None
         where = f"port {port}" if port else "a port from 7860 on"
-        problem = error.strerror or "none is free"
-        raise UserError(f"cannot listen on {host}, {where} ({problem}): choose another") from None
+        why = error.strerror or "taken or not allowed"
+        raise UserError(f"cannot listen on {host}, {where} ({why}): choose another") from None
     return str(url)

@@ -98,7 +98,7 @@ def ask(settings: AskSettings) -> None:
             for piece, title in pieces
             if piece.score is not None and piece.kind == "passage"
         ]
-        out.print(_ranking(("", "", "* read"), sorted(scored, key=lambda row: -row[0])))
+        out.print(_ranking(("", "* read"), sorted(scored, key=lambda row: -row[0])))
     if json_target is not None:
         reply = {
             "question": question,
@@ -304,18 +304,12 @@ def rank(settings: RankSettings) -> None:
     ]
     report = {"question": question, "documents": rows}
     if not output.wrote(settings.json_target, report):
-        head = ("weight", "", "document", *rows[0]["parts"])
+        head = ("weight", "document", *rows[0]["parts"])
         table = [(r["weight"], r["title"] or r["text"], *r["parts"].values()) for r in rows]
         output.console().print(_ranking(head, table))
 
 
 def _ranking(head: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Table:
-    """Return a table of scored titles, best first: the score, a bar, the title, other scores."""
-    highest = max((row[0] for row in rows), default=0.0)
-    return output.table(
-        head,
-        [
-            (f"{score:.3f}", output.bar(score, highest), one_line(title)[:48], *others)
-            for score, title, *others in rows
-        ],
-    )
+    """Return a table of scored titles, best first: the score, the title, other scores."""
+    cells = [(f"{score:.3f}", one_line(title)[:48], *others) for score, title, *others in rows]
+    return output.table(head, cells)

@@ -10,12 +10,14 @@ from stategate.nodes.resources import Resources
 from stategate.stores.bank import bank_place
 from stategate.stores.errors import UserError
 from stategate.stores.home import home
-from stategate.stores.settings import ConfigName, Limit, Overrides, Settings, argument, option
+from stategate.stores.settings import ConfigName, Overrides, Settings, argument, option
 from stategate.stores.sql import require_file
 from stategate.stores.trace_store import TraceStore
 from stategate.trainers.bank import build_bank, read_episodes
 from stategate.ui.cli.output import say, working
 from stategate.ui.cli.settings_command import command, command_group
+
+_TOLD = 5  # problems of a bank that are printed
 
 traces_app = command_group(
     "Export recorded episodes: every event of every episode.",
@@ -75,7 +77,6 @@ class BuildSettings(Settings):
     trust: float = option(
         1.0, "Of who made them: 1 is yourself; advice needs 0.5 or more.", ge=0, le=1
     )
-    limit: Limit = None
     config: ConfigName = "webshop"
     overrides: Overrides = ()
 
@@ -84,8 +85,9 @@ class BuildSettings(Settings):
 def build(settings: BuildSettings) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
     with working("reading the episodes"):
-        loaded = read_episodes(settings.traces, settings.include_incorrect, settings.trust)
-    episodes, problems = loaded[0][: settings.limit], loaded[1]
+        episodes, problems = read_episodes(
+            settings.traces, settings.include_incorrect, settings.trust
+        )
     _tell_problems(problems, "not read")
     if not episodes:
         named = ", ".join(map(str, settings.traces))
@@ -102,11 +104,7 @@ def build(settings: BuildSettings) -> None:
 
 
 def _tell_problems(problems: Sequence[str], what: str) -> None:
-    places: dict[str, list[str]] = {}
-    for place, _, why in (line.partition(": ") for line in problems):
-        places.setdefault(why, []).append(place)
-    for why, named in list(places.items())[:5]:
-        more = f" and {len(named) - 1} more" if len(named) > 1 else ""
-        say(f"{what}: {named[0]}{more}: {why}", "yellow", stderr=True)
-    if len(places) > 5:
-        say(f"… and for {len(places) - 5} more reasons", "yellow", stderr=True)
+    for line in problems[:_TOLD]:
+        say(f"{what}: {line}", "yellow", stderr=True)
+    if len(problems) > _TOLD:
+        say(f"… and {len(problems) - _TOLD} more", "yellow", stderr=True)

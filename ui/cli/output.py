@@ -1,4 +1,4 @@
-"""What commands share on the terminal: consoles, tables, bars, progress and JSON files."""
+"""What commands share on the terminal: consoles, tables, progress and JSON files."""
 
 import json
 import sys
@@ -15,8 +15,6 @@ from rich.text import Text
 from stategate.stores import files
 from stategate.stores.progress import Progress
 from stategate.stores.text import printable
-
-_BAR = 14  # blocks of the longest bar
 
 
 class PrintableConsole(Console):
@@ -56,12 +54,6 @@ def _cell(value: object) -> Text:
     if isinstance(value, int | float):
         return Text(f"{value:,}" if isinstance(value, int) else f"{value:.2f}", justify="right")
     return value if isinstance(value, Text) else Text(str(value))
-
-
-def bar(value: float, highest: float) -> Text:
-    """Return a bar of at least one block, the longest for ``highest``."""
-    share = value / highest if highest > 0 else 0.0
-    return Text("█" * max(round(_BAR * min(max(share, 0.0), 1.0)), 1), "green")
 
 
 def working(what: str) -> AbstractContextManager[object]:

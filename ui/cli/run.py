@@ -9,7 +9,7 @@ from pydantic import model_validator
 from rich.console import Console
 from rich.text import Text
 
-from stategate.envs.protocols import Observation, View, World, nearest_actions
+from stategate.envs.protocols import Observation, View, World
 from stategate.evals.worlds import chosen_tasks
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
@@ -54,9 +54,7 @@ class RunSettings(Settings):
     model: str | None = option(None, "The llm's model: default, small, a .gguf file, …")
     budget: int | None = option(None, "Tokens the built context may have.")
     max_steps: int | None = option(None, "Steps an episode may take.")
-    show: Literal["page", "context", "none"] = option(
-        "page", "What is shown of each step; none: the end alone."
-    )
+    show: Literal["page", "context"] = option("page", "What is shown of each step.")
     json_target: JsonFile = None
     thread: str | None = option(None, "Keep checkpoints, to resume it.", metavar="ID", min_length=1)
     resume: bool = option(False, "Go on with --thread's unfinished episode.")
@@ -97,7 +95,7 @@ def run(settings: RunSettings) -> None:
     session = open_session(config, settings)
     out = output.console(stderr=settings.json_target == "-")
     transcript = Transcript(out, session, settings.show)
-    is_silent = settings.json_target == "-" or settings.show == "none"
+    is_silent = settings.json_target == "-"
     steps: list[StepResult] = []
     how = "--thread NAME can be resumed"
     if settings.thread is not None:
@@ -117,7 +115,7 @@ def run(settings: RunSettings) -> None:
                 steps.append(session.step())
             if not is_silent:
                 transcript.step(steps[-1])
-    if settings.json_target != "-":
+    if not is_silent:
         transcript.end(sum(step.seconds for step in steps))
     if settings.json_target is not None:
         output.wrote(settings.json_target, episode_dict(session, steps))
@@ -205,7 +203,7 @@ class Transcript:
     """Prints an episode as it is played."""
 
     def __init__(
-        self, out: Console, session: Session, show: Literal["page", "context", "none"] = "page"
+        self, out: Console, session: Session, show: Literal["page", "context"] = "page"
     ) -> None:
         self.out, self.session, self.show = out, session, show
         self.config, self.view = session.agent.config, session.agent.resources.profile.view
@@ -232,7 +230,7 @@ class Transcript:
         rows = [("context", kept_line(context), "")]
         if self.show == "context":
             rows.insert(0, ("prompt", context.text.rstrip(), ""))
-        elif self.show == "page":
+        else:
             rows.insert(0, ("page", "\n".join(page_lines(self.view, result.observation)), ""))
         for piece in context.pieces:
             if piece.kind == "experience" and piece.text:
@@ -241,9 +239,6 @@ class Transcript:
             elif piece.kind == "fallback":
                 rows.append(("fallback", piece.id.removeprefix("fallback:"), "bold red"))
         rows.append(("action", decision.action, "bold green"))
-        if not self.view.actions.accepts(decision.action, result.observation):
-            possible = nearest_actions(decision.action, result.observation.actions)
-            rows.append(("possible", possible, "yellow"))
         if decision.reason:
             rows.append(("thought", decision.reason, "italic"))
         if decision.fallback is not None:

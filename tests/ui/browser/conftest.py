@@ -1,35 +1,20 @@
-"""A real browser on a real server, with a stranger's plug-in installed beside it."""
+"""A real browser on a real server, with two strangers' plug-ins installed beside it."""
 
 import json
 import os
 import re
 import shutil
 import threading
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from stategate.stores.home import cache
-from tests.kit import completion, program, serving
-from tests.ui import garden
+from tests.kit import Stranger, completion, program, serving
 from tests.ui.browser.steps import compared, tab
 
-ROOT = Path(__file__).parents[3]
-PLUGIN = '''
-from typing import Literal
-from pydantic import Field
-from stategate.nodes.build_context.assemble import FramedContext, assemble
-
-class Topmost(FramedContext):
-    """Show only the first chunks of the page (a stranger's idea)."""
-
-    kind: Literal["topmost"] = "topmost"
-    how_many: int = Field(default=3, ge=1, description="chunks from the top")
-
-    def build(self, resources):
-        return lambda request: assemble(request, request.source.all()[: self.how_many])
-'''
+#: The packages that the guides show, by name.
+STRANGERS = {"garden": "writing-a-world.md", "overlap": "writing-a-node.md"}
 
 
 def chromium():
@@ -62,16 +47,17 @@ def place(tmp_path_factory):
     mine.mkdir()
     (cache() / "assets").mkdir(exist_ok=True)
     (mine / "assets").symlink_to(cache() / "assets")
-    site = folder / "site"
-    garden.install(site, "topmost", PLUGIN, "Topmost")
-    garden.install(site)
+    for name, page in STRANGERS.items():
+        (folder / name).mkdir()
+        Stranger(page, folder / name)
     return folder
 
 
 @pytest.fixture(scope="session")
 def server(place):
     """The address of one ``stategate ui`` for all tests."""
-    path = os.pathsep.join([str(place / "site"), os.environ.get("PYTHONPATH", "")])
+    sites = [str(place / name / "site") for name in STRANGERS]
+    path = os.pathsep.join([*sites, os.environ.get("PYTHONPATH", "")])
     home = {"STATEGATE_HOME": str(place / "home"), "PYTHONPATH": path}
     words, how = ["-m", "stategate.ui.cli.main", "ui", "--port"], {"env": {**os.environ, **home}}
     with program(lambda port: [*words, str(port)], place / "server.log", cwd=place, **how) as url:

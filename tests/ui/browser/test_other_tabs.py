@@ -1,4 +1,4 @@
-"""Compare, Runs and Settings in a real browser; widths and colours."""
+"""Compare, Runs, Threads and Settings in a real browser; widths and colours."""
 
 import json
 import re
@@ -6,10 +6,11 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.kit import play_live
+from tests.evals.test_replay import OPENAI
 from tests.ui.browser.steps import (
     button,
     compared,
+    fill,
     open_settings,
     rows,
     settings,
@@ -60,69 +61,59 @@ def test_the_same_moment_through_four_builders_and_on_with_one(page):
 def test_all_are_played_to_the_end(new_tab):
     page = new_tab(on="Compare")
     assert "price lower than" in page.locator(".sg-asked").inner_text()
-    assert page.locator(".sg-hint").count() == 3
     assert page.locator(".sg-piece-text del").count(), "cuts stand inside shortened text"
     button(page, "Play all to the end").click()
     page.locator(".sg-ending").nth(2).wait_for()
-    expect(page.locator(".sg-verdict")).to_contain_text("Rewards at the end")
     rewards = page.locator(".sg-ending b").all_inner_texts()
     assert all(re.fullmatch(r"[01]\.\d\d", reward) for reward in rewards)
 
 
-@pytest.fixture
-def runs(place):
-    """Two small run directories where the server looks for them."""
-    base = ["actor.kind=rule", "embedder.kind=hashing", "memory=[short_term]"]
-    for name, budget in (("wide", 600), ("narrow", 90)):
-        out = place / "runs" / name
-        if not out.exists():
-            agents = {"full": [f"context.budget={budget}"]}
-            play_live("webshop", agents, "0-3", out, [*base, "updater.kind=none"])
-    broken = place / "runs" / "narrow" / "episodes.jsonl"
-    rows = [json.loads(line) for line in broken.read_text().splitlines()]
-    rows[1] |= {"reward": 0.0, "error": "ModelUnavailable: gone"}
-    broken.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return place / "runs"
-
-
-def open_run(page, folder):
-    """Write a run's folder into the box."""
-    box = page.locator("#sg-run input").first
-    box.fill(str(folder))
-    box.press("Enter")
-
-
-def test_runs_open(page, runs):
+def test_a_finding_s_run_opens_and_what_is_no_run_is_told(page, place):
     tab(page, "Runs")
-    open_run(page, runs / "wide")
-    page.locator(".sg-run-name", has_text="wide").wait_for()
-    expect(rows(page, "#sg-episodes")).to_have_count(4)
-    open_run(page, runs / "narrow")
-    page.locator(".sg-run-name", has_text="narrow").wait_for()
-    expect(page.locator("#sg-episodes")).to_contain_text("ModelUnavailable")
-    open_run(page, runs)
+    page.locator(".sg-story button").first.click()
+    page.locator(".sg-run-name").wait_for()
+    expect(rows(page, "#sg-run-rows").first).to_be_visible()
+    box = page.locator("#sg-run input").first
+    box.fill(str(place))
+    box.press("Enter")
     page.locator("#sg-run-status .sg-note-bad", has_text="no run directory").wait_for()
+
+
+def test_a_thread_of_a_file_call_by_call(page, tmp_path):
+    tab(page, "Threads")
+    path = tmp_path / "thread.json"
+    hostile = "<img src=x onerror=window.stolen=1>Done."
+    path.write_text(json.dumps(OPENAI).replace("Done.", hostile))
+    summary, table = page.locator("#sg-msg-summary"), page.locator("#sg-msg-call")
+    fill(page, "#sg-msg-where", str(path))
+    button(page, "Show").click()
+    expect(summary).to_contain_text("compress", timeout=30_000)
+    expect(table).to_contain_text("line 1", timeout=30_000)
+    page.locator("#sg-msg-slider input[type=number]").fill("1")
+    page.locator("#sg-msg-slider input[type=number]").press("Enter")
+    expect(table).not_to_contain_text("line 1", timeout=30_000)
+    assert not page.evaluate("window.stolen")
+    fill(page, "#sg-msg-where", "nowhere.json")
+    button(page, "Show").click()
+    expect(page.locator("#sg-msg-status")).to_contain_text("cannot read", timeout=30_000)
+    expect(summary).to_be_hidden()
 
 
 def test_a_strangers_plug_in_by_its_parameters(new_tab):
     page = new_tab()
     open_settings(page)
-    page.locator("#sg-kinds").get_by_text("stranger-topmost").wait_for()
-    wrong = "context: {kind: topmost, how_many: 0}"
+    page.locator("#sg-kinds").get_by_text("stategate-overlap").wait_for()
+    wrong = "context: {kind: overlap, keep: 0}"
     page.locator("#sg-yaml .cm-content").fill(wrong)
     button(page, "Apply to this tab").click()
-    expect(page.locator("#sg-settings-status .sg-note-bad")).to_contain_text("how_many")
-    settings(page, context={"kind": "topmost", "how_many": 2})
+    expect(page.locator("#sg-settings-status .sg-note-bad")).to_contain_text("keep")
+    settings(page, context={"kind": "overlap", "keep": 2})
     with page.expect_download() as download:
         page.locator("#sg-yaml a[download]").click()
-    assert "how_many: 2" in download.value.path().read_text()
+    assert "keep: 2" in download.value.path().read_text()
     tab(page, "Episode")
-    page.locator("#sg-pipeline", has_text="topmost").wait_for()
-    words = page.locator("#sg-page input[name=words]")
-    words.fill("speaker")
-    words.press("Enter")
-    wait_for_stops(page, 1)
-    page.locator("#sg-side .sg-lostline").wait_for()
+    page.locator("#sg-pipeline", has_text="overlap").wait_for()
+    page.locator("#sg-side .sg-context").wait_for()
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -144,10 +135,10 @@ def test_every_tab_fits_and_can_be_read(new_tab, dark):
         assert contrast(page, selector) >= 4.5
 
 
-def contrast(page, selector, drawn="color"):
-    """Return the contrast of an element's text (or border) against what is behind it (WCAG 2)."""
+def contrast(page, selector):
+    """Return the contrast of an element's text against what is behind it (WCAG 2)."""
     return page.evaluate(
-        """([selector, drawn]) => {
+        """selector => {
       const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
       const read = colour => {
         canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
@@ -158,12 +149,12 @@ def contrast(page, selector, drawn="color"):
         return .2126 * part(r) + .7152 * part(g) + .0722 * part(b);
       };
       const element = document.querySelector(selector);
-      let behind = drawn === 'color' ? element : element.parentElement;
+      let behind = element;
       const back = e => read(getComputedStyle(e).backgroundColor);
       while (behind && back(behind)[3] < .9) behind = behind.parentElement;
       const over = behind ? back(behind) : [255, 255, 255, 1];
-      const [x, y] = [light(read(getComputedStyle(element)[drawn])), light(over)];
+      const [x, y] = [light(read(getComputedStyle(element).color)), light(over)];
       return (Math.max(x, y) + .05) / (Math.min(x, y) + .05);
     }""",
-        [selector, drawn],
+        selector,
     )

@@ -1,7 +1,6 @@
 """The Episode tab, for any world: choose a task, step, run, go back, act, and see the context."""
 
 import asyncio
-import random
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -98,7 +97,6 @@ class EpisodeTab(common.AgentTab):
                 "Task: choose one, give its number, write #3 and other words for it, or your own"
             )
             self.task = common.choice(label, "task", 320, allow_custom_value=True, scale=5)
-            self.random = common.button("Random task", "random", 110, scale=None)
         with gr.Row(elem_classes="sg-agentbar"):
             kinds = quick("context", config)
             self.context = common.radio("Context builder", "context-kind", 320, scale=4, **kinds)
@@ -250,13 +248,6 @@ class EpisodeTab(common.AgentTab):
         return self.show(workspace)
 
     @on_move(_OPENING)
-    def begin_any(self, workspace: Workspace) -> Update:
-        """Begin any task."""
-        tasks = workspace.world.tasks()
-        workspace.start(task_of(random.randrange(max(len(tasks), 1)), tasks))
-        return self.show(workspace)
-
-    @on_move(_OPENING)
     def begin(self, workspace: Workspace, chosen: int | str | None) -> Update:
         """Begin the task that was chosen or written; a list that one leaves tells its value again."""
         if chosen is None or chosen in ("", workspace.instruction):
@@ -270,7 +261,6 @@ class EpisodeTab(common.AgentTab):
 
         self.world.input(self.enter, [tab, self.world], **how)
         self.task.input(self.begin, [tab, self.task], **how)
-        self.random.click(self.begin_any, [tab], **how)
         self.back.click(self.back_up, [tab], **how)
         self.step.click(self.take_step, [tab], **how)
         self.run.click(self.auto_run, [tab], **how)

@@ -56,7 +56,7 @@ def draw(workspace: Workspace) -> Drawn:
     with workspace.turn:
         session, at, trail = workspace.session, workspace.looked_at, workspace.trail
         if session is None:
-            hint = "Choose a task above, take a random one, or write what you want done."
+            hint = "Choose a task above, or write what you want done."
             view.page = empty("No episode yet", hint)
             return view
         is_over = session.done

@@ -27,40 +27,25 @@ class MemoryTab(Tab):
     def __init__(self, agents: Agents, opened: gr.Tab) -> None:
         self._agents = agents
         with gr.Row(elem_classes="sg-agentbar"):
-            self.whose = choice("Whose memory", "memory-whose", 180, allow_custom_value=True)
             self.words = box("Search by meaning (empty: all)", "memory-words", scale=3)
         with gr.Row(elem_classes="sg-controls"):
             self.find = button("Search", "memory-find", 100, variant="primary")
             self.forget = button("Forget this fact", "forget", 140, variant="stop", visible=False)
-            self.forget_all = button("Forget everything", "memory-forget-all", 150, variant="stop")
-            label, hidden = "Yes, forget all of it", {"variant": "stop", "visible": False}
-            self.sure = button(label, "memory-sure", 170, **hidden)
         self.status = gr.HTML(elem_id="sg-memory-status")
         self.facts = frame("facts", "Facts", _FACTS, column_widths=_WIDTHS)
         self.selected = gr.State(None)
-        seen, places, how = [self.whose, self.words], self.parts(), QUIET
-        opened.select(self.show, None, places, **how)
-        for event in (self.find.click, self.words.submit, self.whose.input):
-            event(self.look, seen, places, **how)
-        self.facts.select(self.select, [self.whose], places, **how)
-        self.forget.click(self.forget_facts, [*seen, self.selected], places, **how)
-        self.forget_all.click(lambda: gr.update(visible=True), None, [self.sure], **how)
-        self.sure.click(self.forget_facts, [self.whose], places, **how)
+        places, how = self.parts(), QUIET
+        for event in (opened.select, self.find.click, self.words.submit):
+            event(self.look, [self.words], places, **how)
+        self.facts.select(self.select, None, places, **how)
+        self.forget.click(self.forget_fact, [self.words, self.selected], places, **how)
         with gr.Accordion("Banks of experience", open=False, elem_id="sg-banks"):
             BanksPanel(opened)
 
     @on_event
-    def show(self) -> Update:
-        """Show the memory that conversations write."""
-        mine = self._agents.memory.owner
-        there = self._agents.memory.open().users()
-        choices = list(dict.fromkeys([mine, *there]))
-        return {**self.look(mine, ""), self.whose: gr.update(choices=choices, value=mine)}
-
-    @on_event
-    def look(self, whose: str, words: str) -> Update:
+    def look(self, words: str) -> Update:
         """Show facts: all, or the nearest to ``words`` with why an agent would be shown them or not."""
-        memory, user = self._agents.memory.open(), user_of(whose)
+        memory, user = self._agents.memory.open(), self._agents.memory.owner
         facts = {fact.id: fact for fact in memory.facts(user)}
         wishes, apart = {wish.id for wish in memory.wishes(user)}, memory.only_wishes(user)
         newest = sorted(facts.values(), key=lambda fact: (fact.id not in wishes, -fact.id))
@@ -78,36 +63,32 @@ class MemoryTab(Tab):
         return {
             self.facts: gr.update(value=rows, label=label),
             self.forget: gr.update(visible=False),
-            self.sure: gr.update(visible=False),
         }
 
     @on_event
-    def select(self, whose: str, event: gr.SelectData) -> Update:
+    def select(self, event: gr.SelectData) -> Update:
         """Say where the fact that was clicked comes from, and let it be forgotten."""
         number = str(event.row_value[0])
-        facts = self._agents.memory.open().facts(user_of(whose))
+        place = self._agents.memory
+        facts = place.open().facts(place.owner)
         fact = next((f for f in facts if str(f.id) == number), None)
         if fact is None:
             raise UserError("that fact is gone: search again")
-        place = f"{fact.thread_id}, step {fact.step}, {day(fact.at)}"
+        source = f"{fact.thread_id}, step {fact.step}, {day(fact.at)}"
         return {
             self.selected: fact.id,
             self.forget: gr.update(visible=True, value=f"Forget fact {fact.id}"),
-            self.status: note(f"Fact {fact.id} comes from {place}."),
+            self.status: note(f"Fact {fact.id} comes from {source}."),
         }
 
     @on_event
-    def forget_facts(self, whose: str, words: str = "", fact: int | None = None) -> Update:
-        """Forget a fact, or all of this user, in every store; say what went from where."""
-        counts = forget_everywhere(
-            self._agents.memory.open(),
-            user_of(whose),
-            None if fact is None else [fact],
-            places=self._agents.places(),
-        )
+    def forget_fact(self, words: str, fact: int) -> Update:
+        """Forget a fact in every store; say what went from where."""
+        place, stores = self._agents.memory, self._agents.places()
+        counts = forget_everywhere(place.open(), place.owner, [fact], places=stores)
         gone = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         message = f"Forgotten: {gone}." if counts["facts"] else "Nothing was there to forget."
-        return {**self.look(whose, words), self.status: note(message, "good")}
+        return {**self.look(words), self.status: note(message, "good")}
 
 
 class BanksPanel(Tab):
@@ -134,13 +115,6 @@ class BanksPanel(Tab):
         best = sorted(bank.rows(), key=lambda row: (-row.q, row.n))[:ROWS]
         label = f"{len(best)} of {len(bank):,} rows: {bank.kind} bank made with {bank.make}"
         return {self.rows: gr.update(value=[_row(r) for r in best], label=label)}
-
-
-def user_of(whose: str | None) -> str:
-    """Return the user that ``whose`` names. Raises ``UserError`` where it names nobody."""
-    if not (whose or "").strip():
-        raise UserError("whose memory? Choose one")
-    return str(whose).strip()
 
 
 def _fact(fact: Fact, chance: str = "", why: str = "") -> list[object]:

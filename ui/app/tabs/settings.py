@@ -4,7 +4,7 @@ import gradio as gr
 import yaml
 from markupsafe import Markup
 
-from stategate.graph.config import Config, load_config, presets
+from stategate.graph.config import Config, load_config
 from stategate.nodes.protocols import SLOTS
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError, user_error_context
@@ -24,8 +24,6 @@ class SettingsTab(common.AgentTab):
     def __init__(self, app: App, episode: EpisodeTab, opened: gr.Tab, places: gr.Tabs) -> None:
         self.app, self._episode, self._places = app, episode, places
         with gr.Row(elem_classes="sg-controls"):
-            label = "Start from a preset"
-            self.preset = common.choice(label, "preset", 160, choices=presets(), scale=0)
             self.apply = button("Apply to this tab", "apply", 150, variant="primary")
         self.status = gr.HTML(elem_id="sg-settings-status")
         if broken := registry().broken:
@@ -47,7 +45,6 @@ class SettingsTab(common.AgentTab):
         self.base = gr.State("")
         tab, text = app.tab, [self.text, self.base, self.status]
         opened.select(self.show, [tab, self.base], text, **QUIET)
-        self.preset.input(self.read, [tab, self.preset], text, **QUIET)
         turned = [places, self.kinds, episode.pipeline, *text]
         episode.pipeline.click(self.turn_to, [tab, self.base], turned, **QUIET)
         outputs = [*text, *episode.outputs]
@@ -58,12 +55,6 @@ class SettingsTab(common.AgentTab):
         """Show the agent of the tab; edits stay while it is the same agent."""
         text = as_yaml(workspace.config)
         return {} if text == base else {self.text: text, self.base: text}
-
-    @on_event
-    def read(self, workspace: Workspace, source: str | None) -> Update:
-        """Show a preset."""
-        text = as_yaml(load_config(source or "ui"))
-        return {self.text: text, self.status: note("Loaded: look it over, then Apply.", "info")}
 
     @on_move("opening the world …")
     def use(self, workspace: Workspace, text: str) -> Update:

@@ -33,32 +33,26 @@ class StatePanel(AgentTab):
             self.status = gr.HTML(elem_id="sg-state-status")
             label = "Foreseen next action in %; above, the step and what was done"
             self.foresight = frame("foresight", label, ["step"])
-            self.is_open = gr.State(False)
         self.outputs = [self.box, self.status, self.foresight]
 
     @on_event
-    def show(self, workspace: Workspace, is_open: bool = True) -> Update:
-        """Draw the tab's episode, if the drawer is open and steps were taken."""
+    def show(self, workspace: Workspace) -> Update:
+        """Draw the tab's episode, if steps were taken."""
+        hidden: Update = {self.box: gr.update(visible=False)}
         steps = [seen.result for seen in workspace.trail]
         updater, actions = workspace.agent.resources.updater, workspace.view.actions
-        # A state model of another world knows other classes of actions.
-        if not isinstance(updater, StateUpdater) or not {*actions.classes} <= {*updater.classes}:
-            return {self.box: gr.update(visible=False)}
-        drawer: Update = {self.box: gr.update(visible=bool(steps))}
-        if not steps or not is_open:
-            return drawer
+        if not steps or not isinstance(updater, StateUpdater):
+            return hidden
+        if not {*actions.classes} <= {*updater.classes}:  # a state model of another world
+            return hidden
         classes = [actions.class_of(s.observation.text, s.decision.action) for s in steps]
         packed = (moment.get("recurrent") for moment in workspace.running.moments())
         states = [state for state in map(unpacked, packed) if state is not None]
         return {
-            **drawer,
+            self.box: gr.update(visible=True),
             self.foresight: foreseen(classes, [updater.predict(state) for state in states]),
         }
 
     def wire(self, changed: gr.HTML) -> None:
         """Connect; ``changed`` is the component that every step changes."""
-        tab, outputs = self.app.tab, self.outputs
-        opened = self.box.expand(lambda: True, None, [self.is_open], **QUIET)
-        opened.then(self.show, [tab], outputs, **QUIET)
-        self.box.collapse(lambda: False, None, [self.is_open], **QUIET)
-        changed.change(self.show, [tab, self.is_open], outputs, **QUIET)
+        changed.change(self.show, [self.app.tab], self.outputs, **QUIET)
