@@ -121,6 +121,8 @@ def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
         (["--actor", "human"], "in the app: stategate ui --config "),
         (["--json", "/proc/x/y"], "/proc/x/y"),
         (["--json", "/proc"], "is a folder"),
+        (["--embedder", "x"], "write --set embedder.kind=VALUE"),
+        (["--patience", "x"], "write --set actor.patience=VALUE"),
         (["--show", "pages"], "; for example: stategate run webshop --task goal=3"),
     ],
 )
@@ -147,6 +149,7 @@ def test_mistakes_of_other_commands(tmp_path):
             (("checkpoints", "prune", "--where", tmp_path / "none.sqlite"), "no database of"),
             (("checkpoints", "prune", "--thread", "nosuch"), "no thread 'nosuch'"),
             (("train", "tagger", "--set", f"people={tmp_path}/x.gz"), "--set people=PATH"),
+            (("train", "tagger", "--epochs", "3"), "write --set epochs=VALUE"),
             (("ui", "--host", "nowhere.invalid"), "no address 'nowhere.invalid'"),
             (("rank", "Who?", "--corpus", tmp_path / "a.md", "--model", "nosuch"), "smollm2-135m"),
             (("kinds", "compress"), "a kind of context: stategate kinds context"),

@@ -201,6 +201,7 @@ def test_what_is_kept_and_forgotten_is_said_with_whose_it_is():
         (("memory", "list", "--db", "mysql://x"), "sqlite"),
         (("memory", "list", "--db", "none.sqlite"), "needs no --db"),
         (("mcp", "--corpus", "lost"), "no corpus or folder 'lost'"),
+        (("ask", "-5 degrees?"), "after --"),
         (("eval", "worlds", "--agents", "full", "--goals", "5-2", "--out", "runs/x"), "smaller"),
         (("eval", "worlds", "--agents", "nonsense", "--out", "runs/x"), "nonsense"),
         (("eval", "worlds", "--agents", "full", "--goals", "x", "--out", "runs/x"), "x"),
