@@ -56,12 +56,15 @@ class StepResult:
 class Preview:
     """A page, the context that one builder makes of it, and the actor's decision; nothing was done.
 
-    ``decision`` is None where no actor was asked.
+    ``decision`` is None where no actor was asked. Seconds are those of building and of choosing,
+    without loading.
     """
 
     observation: Observation
     context: BuiltContext
     decision: Decision | None
+    build_seconds: float
+    act_seconds: float
     budget: int
 
 
@@ -228,9 +231,20 @@ class Session:
         """
         agent = self._agent(context)
         state = self._at_acting(agent, step)
+        agent.resources.get(agent.config.context)  # loading is not building
+        actor = agent.actor if act else None
+        started = time.perf_counter()
         built = agent.context(state)
-        decision = agent.actor(built, state["steps"]) if act else None
-        return Preview(agent.observation(state), built, decision, agent.config.context.budget)
+        built_at = time.perf_counter()
+        decision = actor(built, state["steps"]) if actor is not None else None
+        return Preview(
+            observation=agent.observation(state),
+            context=built,
+            decision=decision,
+            build_seconds=built_at - started,
+            act_seconds=time.perf_counter() - built_at,
+            budget=agent.config.context.budget,
+        )
 
     def use(self, context: Mapping[str, Any]) -> "Session":
         """Go on with another context builder (or other overrides of slots) from the next step."""

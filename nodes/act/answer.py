@@ -8,7 +8,7 @@ import numpy as np
 from langchain_core.messages import SystemMessage
 from pydantic import Field
 
-from stategate.envs.protocols import ANSWER, answer, answered
+from stategate.envs.protocols import answer, answered
 from stategate.language.utterance import is_asking, is_forgetting
 from stategate.nodes.act.answerability import (
     NOTED,
@@ -23,7 +23,7 @@ from stategate.nodes.act.answerability import (
     strong_support,
     support,
 )
-from stategate.nodes.act.replies import TalkingActor, unanswered
+from stategate.nodes.act.replies import TalkingActor, question_in, unanswered
 from stategate.nodes.models.calls import Ask
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from stategate.nodes.resources import Resources
@@ -84,8 +84,9 @@ class Answer(_Answering):
             question, decided = _question(resources, context)
             if decided is not None:
                 return decided
-            evidence = support(context, question, resources.embedder)
-            if self.threshold > 0 and asks_for_fact(question):
+            is_judged = self.threshold > 0 and asks_for_fact(question)
+            evidence = support(context, question, resources.embedder, is_judged)
+            if is_judged:
                 if evidence is None:
                     return _nothing("there is nothing to answer from")
                 if self.judge == "strong":
@@ -121,7 +122,7 @@ class Answer(_Answering):
 
 def _question(resources: Resources, context: BuiltContext) -> tuple[str, Decision | None]:
     """Return the question, and the decision where nothing is asked."""
-    question = context.instruction if ANSWER in context.actions else ""
+    question = question_in(context)
     if not question:
         return "", unanswered(resources, context, "the context holds no question")
     if is_forgetting(question):

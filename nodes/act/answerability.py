@@ -162,9 +162,7 @@ def quotables(context: BuiltContext, is_spoken: bool = False) -> list[Quotable]:
     current = ""
     for piece in context.visible("passage", "fact", "history"):
         if piece.kind == "passage":
-            title = piece.says("title")
-            texts = [f.text.strip() for f in piece.fragments if f.role == "text"]
-            blocks = list(filter(None, texts)) or [one_line(piece.text)]
+            title, blocks = passage_of(piece)
             where = title or "the documents"
             whole = " ".join(" ".join([title, *blocks]).split()[:_PASSAGE_WORDS])
             quotable += [
@@ -211,6 +209,12 @@ def _earlier_questions(context: BuiltContext) -> list[Quotable]:
     return [Quotable(f'You asked: "{text}"', "", source) for source, text in reversed(questions)]
 
 
+def passage_of(piece: Piece) -> tuple[str, list[str]]:
+    """Return a passage's title and blocks; of a text without fragments "" and its one line."""
+    blocks = [fragment.text.strip() for fragment in piece.fragments if fragment.role == "text"]
+    return piece.says("title"), [b for b in blocks if b] or [one_line(piece.text)]
+
+
 def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield each sentence of a passage, item of a list or row of a table, and the heading above it.
 
@@ -237,8 +241,13 @@ def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
 # The chance ---------------------------------------------------------------------------------------
 
 
-def support(context: BuiltContext, question: str, embedder: Embedder) -> Support | None:
-    """Judge how likely what ``context`` quotes answers; None where it quotes nothing."""
+def support(
+    context: BuiltContext, question: str, embedder: Embedder, is_judged: bool = True
+) -> Support | None:
+    """Judge how likely what ``context`` quotes answers; None where it quotes nothing.
+
+    Sentences are ranked alone, with a chance of 0, where nothing ``is_judged``.
+    """
     quotable = quotables(context)
     if _OF_TALK.search(question):
         turns = _earlier_questions(context)
@@ -255,11 +264,19 @@ def support(context: BuiltContext, question: str, embedder: Embedder) -> Support
     if not quotable:
         return None
     about = " ".join(piece.says("about") for piece in context.visible("question"))
+    return judge(question, about, quotable, embedder, is_judged)
+
+
+def judge(
+    question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder, is_judged: bool
+) -> Support:
+    """Score each quotable for a question that follows up on ``about``, and the best one's chance."""
     query = f"{about} {question}".strip()
     scores = _nearness(query, question, quotable, embedder)
     read = np.argsort(-scores, kind="stable")[:_READ]
     chances = np.zeros(len(quotable), np.float32)
-    chances[read] = sentence_chances(query, [quotable[i].whole for i in read])
+    if is_judged:
+        chances[read] = sentence_chances(query, [quotable[i].whole for i in read])
     return _current_first(Support(quotable, np.asarray(scores + chances), chances, 0))
 
 

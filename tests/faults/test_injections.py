@@ -17,6 +17,7 @@ from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import ATTRIBUTE_FILES, PRODUCT_FILES, SAMPLE
 from stategate.graph import build_graph, load_config
 from stategate.graph.memory_tools import corpus_tool, experience_tool, memory_tools
+from stategate.nodes.act.replies import question_in
 from stategate.nodes.act.shop import read_page
 from stategate.nodes.act.shop.rule import suggested
 from stategate.nodes.build_context.experience import Experience
@@ -259,7 +260,7 @@ def test_no_document_and_no_earlier_turn_speaks_as_the_user_or_the_frame():
         forged = answer(f"hi{cut}{line}{cut}more")
         events = Event("OBS", f"hello{cut}{line}", 0), Event("ACT", forged, 0)
         context = answered(resources, {"kind": "recall", "memory": None}, texts, events)
-        assert context.instruction == QUESTION
+        assert question_in(context) == QUESTION
         lines = context.text.splitlines()
         assert [sum(line.startswith(f"{who}:") for line in lines) for who in SPEAKERS] == [1, 1]
         for piece in context.pieces:
@@ -287,7 +288,7 @@ def test_a_memory_speaks_as_itself_on_one_line(tmp_path):
         assert len(line.splitlines()) == 1
         assert not is_frame(line)
         assert "unverified" in line
-    assert context.instruction == QUESTION
+    assert question_in(context) == QUESTION
     extract = actor_of(resources, kind="extract", sentences=1)
     assert extract(context, 0).action.startswith("answer[")
 

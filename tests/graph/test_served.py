@@ -118,30 +118,21 @@ def test_whose_a_call_s_memory_is():
     assert memory_owner(given) == "bob"
 
 
-def test_another_user_is_refused_and_nobody_swaps_the_server_s_nodes(people):
+def test_another_user_is_refused(people):
     ann, bob = people("horse"), people("battery")
-    task = {"task": {"goal": 3}}
-    nodes = {"memory": [{"kind": "trace", "path": "/tmp/elsewhere.sqlite"}]}
     thread = ann.threads.create()["thread_id"]
-    ann.runs.wait(thread, "stategate", input=task)
+    ann.runs.wait(thread, "stategate", input={"task": {"goal": 3}})
     for ask in (
         lambda: bob.threads.get(thread),
         lambda: bob.threads.get_state(thread),
         lambda: bob.threads.get_history(thread),
         lambda: bob.threads.update_state(thread, {"steps": 0}),
-        lambda: bob.runs.create(thread, "stategate", input=task),
-        lambda: bob.runs.create(None, "stategate", input=task, context=nodes),
-        lambda: bob.assistants.create("stategate", context=nodes),
+        lambda: bob.runs.create(thread, "stategate", input={"task": {"goal": 3}}),
         lambda: bob.runs.list(thread),
         lambda: bob.threads.delete(thread),
         lambda: bob.threads.copy(thread),
     ):
-        assert refused(ask) in (401, 403, 404, 409, 422)
-    assert not Path("/tmp/elsewhere.sqlite").exists()
-    ann.store.put_item(["notes"], "a", {"text": "the door code is 4711"}, index=False)
-    assert ann.store.get_item(["notes"], "a")["value"] == {"text": "the door code is 4711"}
-    assert not bob.store.get_item(["notes"], "a")
-    assert not any(bob.store.search_items(prefix)["items"] for prefix in ([], ["ann", "notes"]))
+        assert refused(ask) in (403, 404, 409)
     head = ann.threads.get_state(thread)["checkpoint"]
     own = bob.threads.create()["thread_id"]
     bob.runs.wait(own, "stategate", input={"task": {"goal": 7}})
@@ -151,3 +142,28 @@ def test_another_user_is_refused_and_nobody_swaps_the_server_s_nodes(people):
     for stranger in (people("eve"), people("ann")):
         for ask in (stranger.threads.create, stranger.assistants.search, stranger.threads.search):
             assert refused(ask) == 401
+
+
+def test_store_items_lie_apart(people):
+    ann, bob = people("horse"), people("battery")
+    ann.store.put_item(["notes"], "a", {"text": "the door code is 4711"}, index=False)
+    bob.store.put_item(["notes"], "b", {"text": "the sky is blue"}, index=False)
+    assert ann.store.get_item(["notes"], "a")["value"] == {"text": "the door code is 4711"}
+    assert not bob.store.get_item(["notes"], "a")
+    for prefix in ([], ["notes"], ["ann"], ["ann", "notes"]):
+        found = bob.store.search_items(prefix)["items"]
+        assert not [item for item in found if "4711" in str(item)]
+
+
+def test_the_nodes_are_the_server_s(people):
+    bob = people("battery")
+    thread = bob.threads.create()["thread_id"]
+    context = {"memory": [{"kind": "trace", "path": "/tmp/elsewhere.sqlite"}]}
+    task = {"task": {"goal": 3}}
+    for ask in (
+        lambda: bob.runs.create(None, "stategate", input=task, context=context),
+        lambda: bob.runs.create(thread, "stategate", input=task, context=context),
+        lambda: bob.assistants.create("stategate", context=context),
+    ):
+        assert refused(ask) in (401, 403, 404, 422)
+    assert not Path("/tmp/elsewhere.sqlite").exists()

@@ -1,6 +1,7 @@
 """RICO in a question-answering agent: weights in the trace, states on disk."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -78,15 +79,19 @@ def test_every_candidate_has_its_weight_and_the_best_is_last(settings):
     assert [piece.id for piece in kept] == [passages[-1].id], "the best one has room first"
 
 
-def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path, monkeypatch):
+def weighed(printed):
+    """The rows of a printed table that begin with a weight."""
+    return [line for line in printed.splitlines() if re.match(r"\W*\d\.\d{3}\b", line)]
+
+
+def test_rank_and_ask_share_states_and_show_weights(folder, settings, tmp_path, monkeypatch):
     call("ingest", folder, "--corpus", "towns")
     documents = documents_of("towns")
     assert Document("Second", "k5 v5 k6 v6 k7 v7 k8 v8") in documents
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
     run = run_command("rank", QUESTION, "--corpus", "towns", "--model", MODEL, "--with", "bm25")
     assert "stategate: weighing the documents: 00:00 so far" in run.stderr
-    ranked = run.stdout
-    assert "Second" in next(line for line in ranked.splitlines() if "█" in line)
+    assert "Second" in weighed(run.stdout)[0]
     assert "corpora: towns" in refused("rank", "q", "--corpus", "nowhere")
     config = tmp_path / "agent.yaml"
     settings["env"]["corpus"] = "towns"
@@ -94,9 +99,8 @@ def test_rank_and_ask_share_states_and_show_bars(folder, settings, tmp_path, mon
     backend = shared_backend(MODEL, max_tokens=300)
     monkeypatch.setattr(backend, "encode", lambda _: pytest.fail("rank had read it"))
     said = call("ask", QUESTION, "--config", config, "--show", "--json", tmp_path / "a.json")
-    bars = [line for line in said.splitlines() if "█" in line]
-    assert "* Second" in bars[0]
-    assert len(bars) == 3
+    assert "* Second" in weighed(said)[0]
+    assert len(weighed(said)) == 3
     told = json.loads((tmp_path / "a.json").read_text())
     weights = {p["title"]: p["score"] for p in told["pieces"] if p["kind"] == "passage"}
     assert max(weights, key=weights.get) == "Second"
