@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from stategate.envs.protocols import complete
 from stategate.envs.webshop import WebShop, reward
 from stategate.envs.webshop.bm25 import Bm25, analyze, lossy_length
 from stategate.envs.webshop.catalogue import read_catalogue
@@ -15,7 +14,6 @@ from stategate.nodes.conformance import check
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from tests.kit import ceiling
-from tests.nodes.test_conformance import Bell
 
 
 @pytest.fixture(scope="module", params=["text", "rich"])
@@ -253,11 +251,3 @@ def test_the_shipped_nouns_are_the_parsers(home):
     parser = reward._parser()
     for title, nouns in list(reward._parsed_nouns(home / "none").items())[::20]:
         assert nouns == [t.text.lower() for t in parser(title) if t.pos_ in ("NOUN", "PROPN")]
-
-
-def test_a_world_that_inherits_nothing_gets_the_defaults():
-    world = complete(Bell())
-    assert (list(world.tasks()), world.group_of(0), world.fingerprint) == ([{}], None, "")
-    assert world.step(*world.reset({})[:1], "wait")[1].text == "It rang 1 times."
-    with pytest.raises(UserError, match="lacks reset, step, observe, instruction"):
-        complete(object())
