@@ -89,6 +89,14 @@ def test_a_world_of_one_task_is_checked_and_played(install):
         Session(agent(), "u").step()
 
 
+WORLDS = ["alfworld", "qa", *({"kind": "webshop", "observation": o} for o in ("text", "rich"))]
+
+
+@pytest.mark.parametrize("kind", WORLDS, ids=str)
+def test_our_worlds_keep_the_rules(kind):
+    check(registry().parse("env", kind))
+
+
 def test_what_is_no_world_is_named(install):
     with pytest.raises(UserError, match="env odd: it returned .*, not a World"):
         play(agent(env=install(EnvParams, object())))

@@ -286,9 +286,11 @@ def play(graph, goal, thread=None):
 
 
 def test_a_bank_grows_by_finished_episodes_once_each_and_folds_repeats(tmp_path):
+    play(agent(tmp_path / "b", "max_steps=3"), 3, "unfinished")
+    bank = Bank(tmp_path / "b", "state")
+    assert len(bank) == 0
     graph = agent(tmp_path / "b")
     steps = play(graph, 3)["steps"]
-    bank = Bank(tmp_path / "b", "state")
     assert len(bank) == steps
     play(graph, 3)  # the same episode id: already there
     assert len(bank) == steps
@@ -297,11 +299,6 @@ def test_a_bank_grows_by_finished_episodes_once_each_and_folds_repeats(tmp_path)
     assert {row.data["seen"] for row in bank.rows()} == {2}
     play(graph, 8)
     assert len(bank) > steps
-
-
-def test_an_unfinished_episode_adds_nothing(tmp_path):
-    play(agent(tmp_path / "b", "max_steps=3"), 3)
-    assert len(Bank(tmp_path / "b", "state")) == 0
 
 
 def test_what_was_learned_is_told_at_once(tmp_path):
