@@ -72,9 +72,8 @@ def item(resources, budget=600):
 
 
 def test_it_conforms_in_both_modes_around_other_builders(folder, traces, resources):
-    for inner in ({"kind": "full"}, {"kind": "query_rag"}, {"kind": "window"}):
-        check_context(Experience(bank=folder, inner=inner), resources)
-        check_context(ExperienceTrace(bank=traces, inner=inner, min_q=0), resources)
+    check_context(Experience(bank=folder), resources)
+    check_context(ExperienceTrace(bank=traces, inner={"kind": "window"}, min_q=0), resources)
 
 
 def test_advice_is_a_message_of_its_own_and_takes_from_the_inner_budget(folder, resources):
