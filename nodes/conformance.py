@@ -24,6 +24,7 @@ import numpy as np
 from stategate.envs.protocols import (
     INPUT_KINDS,
     Observation,
+    Session,
     View,
     World,
     fill,
@@ -70,8 +71,7 @@ _GARDEN_PAGES = (
     ),
     Observation("The gate closes. Well done.", (), 1.0, True),
 )
-_STEPS = 12  # steps that ``check_world`` takes
-_PAGES = 8  # pages of a world on which nodes of the other slots are checked
+_STEPS = 8  # of a world, on whose pages nodes of the other slots are checked, too
 _INPUTS = 16  # most inputs of a state model for one event
 
 
@@ -202,27 +202,37 @@ def check_memory(params: MemoryParams, resources: Resources | None = None) -> No
 def check_world(params: EnvParams, resources: Resources | None = None) -> None:
     """Pure, JSON sessions, chunks that make the page again, every command readable."""
     check_params(params)
-    world = require(params.build(resources or _resources()), World, params)
     view = params.view()
-    session, page = require_page(world.reset(world.tasks()[0]), params)
-    for t in range(_STEPS):
+    for t, (world, session, page, instruction) in enumerate(_moments(params, resources)):
         where = f"{params.kind}, step {t}"
         before = json.dumps(session, default=repr)
         restored = json.loads(before)
         advice = "texts as keys, lists instead of tuples, no objects"
         assert restored == session, f"{where}: the session does not survive JSON: {advice}"
         assert world.observe(restored) == page, f"{where}: drawn again, it differs"
-        instruction = require(world.instruction(session), str, params, "its instruction is")
         check_view(view, page, instruction)
+        if page.actions and not page.done:
+            safe = view.actions.safe(page.actions, instruction)
+            assert view.actions.accepts(safe, page), f"{where}: the safe action {safe} is refused"
+            action = _action(page, t, instruction)
+            first, second = (require_page(world.step(session, action), params) for _ in range(2))
+            same = json.dumps(session) == before
+            assert same, f"{where}: step changed the session that it was given"
+            assert first == second, f"{where}: two equal steps differ"
+
+
+def _moments(
+    params: EnvParams, resources: Resources | None
+) -> Iterator[tuple[World, Session, Observation, str]]:
+    """Yield (world, session, page, instruction) of a world's first steps, one command after another."""
+    world = require(params.build(resources or _resources()), World, params)
+    session, page = require_page(world.reset(world.tasks()[0]), params)
+    for t in range(_STEPS):
+        instruction = require(world.instruction(session), str, params, "its instruction is")
+        yield world, session, page, instruction
         if page.done or not page.actions:
-            break
-        action = view.actions.safe(page.actions, instruction)
-        assert view.actions.accepts(action, page), f"{where}: the safe action {action} is refused"
-        action = _action(page, t, instruction)
-        first, second = (require_page(world.step(session, action), params) for _ in range(2))
-        assert json.dumps(session) == before, f"{where}: step changed the session that it was given"
-        assert first == second, f"{where}: two equal steps differ"
-        session, page = first
+            return
+        session, page = require_page(world.step(session, _action(page, t, instruction)), params)
 
 
 def check_view(view: View, page: Observation, instruction: str) -> None:
@@ -278,14 +288,8 @@ def _first_pages(kind: str) -> list[tuple[WorldProfile, str, Observation]]:
     pages = []
     with suppress(Exception):  # a stranger's world has a check of its own
         params = cast(EnvParams, registry().parse("env", kind))
-        world = params.build(_resources())
-        session, page = world.reset(world.tasks()[0])
-        for t in range(_PAGES):
-            instruction = world.instruction(session)
+        for _, _, page, instruction in _moments(params, None):
             pages.append((params.profile(), instruction, page))
-            if page.done or not page.actions:
-                break
-            session, page = world.step(session, _action(page, t, instruction))
     return pages
 
 

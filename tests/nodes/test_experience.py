@@ -135,15 +135,10 @@ def test_the_filters_are_worth_likeness_and_nearest_first(tmp_path, resources):
     assert not told(min_q=8, min_score=0.99).startswith("experience")
 
 
-def test_trace_mode_tells_the_plan_of_the_nearest_task_once_an_episode(
-    traces, resources, monkeypatch
-):
-    build = ExperienceTrace(bank=traces).build(resources)
-    built = build(item(resources))
+def test_trace_mode_tells_the_plan_of_the_nearest_task(traces, resources):
+    built = ExperienceTrace(bank=traces).build(resources)(item(resources))
     assert "succeeded by: search, then features, then buy now." in built.text
     assert "Suggested plan: search, features, buy now" in built.text
-    monkeypatch.setattr(HashingEmbedder, "embed", lambda *a: pytest.fail("a second search"))
-    build(next(requests(resources, (600,), ["webshop"])))
 
 
 def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resources):

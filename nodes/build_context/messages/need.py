@@ -28,8 +28,8 @@ from stategate.envs.messages.reading import Format, format_of, spans
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.weights import load_arrays
 
-#: The checkpoint that ships, and the kind that its JSON names.
-SHIPPED, KIND = "need", "need"
+#: The kind that a checkpoint's JSON names.
+KIND = "need"
 #: Words are hashed to so many places; 0 stands for no word.
 BUCKETS = 8192
 #: Hashed words of a part's keys, and of a message.
@@ -302,6 +302,6 @@ class NeedScorer:
 
 
 @lru_cache(maxsize=8)
-def load_scorer(name: str = SHIPPED) -> NeedScorer:
+def load_scorer(name: str) -> NeedScorer:
     """Return the scorer of a checkpoint. Raises ``UserError`` where it is missing or damaged."""
     return NeedScorer(load_arrays(name, KIND)[0])
