@@ -203,10 +203,10 @@ def _contrasts(hits: Iterable[Hit]) -> dict[str, list[float]]:
         of_task.setdefault(hit.row.task, {}).setdefault(_move(hit), []).append(hit.row.q)
     gains: dict[str, list[float]] = {}
     for worths in of_task.values():
-        for move, own in worths.items():
+        for move, move_worths in worths.items():
             others = [q for name, qs in worths.items() if name != move for q in qs]
             if others:
-                gains.setdefault(move, []).append(float(np.mean(own) - np.mean(others)))
+                gains.setdefault(move, []).append(float(np.mean(move_worths) - np.mean(others)))
     return gains
 
 

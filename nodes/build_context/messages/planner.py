@@ -138,7 +138,7 @@ class HistoryPlanner:
         for _ in range(3):
             if budget <= 0:
                 break
-            rendering = self._chosen(history, [slot], budget, slot.place)[slot.place]
+            rendering = self._chosen(history, [slot], budget, slot.index)[slot.index]
             over = rendering.size - room
             if over <= 0:
                 return replace(rendering, why=why)
@@ -166,8 +166,8 @@ class HistoryPlanner:
         if newest and room > 0:
             chosen = self._chosen(history, newest, room, len(history.messages))
         for slot in old:
-            if slot.place in chosen:
-                rendering = replace(chosen[slot.place], why=f"by {self.settings.kind}")
+            if slot.index in chosen:
+                rendering = replace(chosen[slot.index], why=f"by {self.settings.kind}")
             else:
                 rendering = slot.note(history.recall, "older than the newest results")
             if rendering.text != text_of(slot.message):
@@ -202,7 +202,7 @@ class HistoryPlanner:
             builder = cast(ContextBuilder, self._resources.get(self._params))
             visible = _visible_parts(builder, _request(history, source, before, budget))
         return {
-            s.place: rendered(s.name, s.text, source.by_result[s.key], visible, history.recall)
+            s.index: rendered(s.name, s.text, source.by_result[s.key], visible, history.recall)
             for s in slots
         }
 
@@ -211,17 +211,17 @@ class HistoryPlanner:
 
         A result is scored once a call, however often its parts are chosen.
         """
-        unread = [slot for slot in slots if slot.place not in history.chances]
+        unread = [slot for slot in slots if slot.index not in history.chances]
         results = [(parts_of(slot.text), slot.tool) for slot in unread]
         if self._scorer is None or history.state is None:
             rows = [np.full(len(parts), _ANY_PART, dtype=np.float32) for parts, _ in results]
         else:
-            places = [i for i, m in enumerate(history.messages) if isinstance(m, ToolMessage)]
-            ages = {place: age for age, place in enumerate(reversed(places))}
-            aged = [(*result, ages[s.place]) for result, s in zip(results, unread, strict=True)]
+            indices = [i for i, m in enumerate(history.messages) if isinstance(m, ToolMessage)]
+            ages = {index: age for age, index in enumerate(reversed(indices))}
+            aged = [(*result, ages[s.index]) for result, s in zip(results, unread, strict=True)]
             rows = self._scorer.scores(history.state, history.facts, aged)
-        history.chances |= {slot.place: row for slot, row in zip(unread, rows, strict=True)}
-        return {slot.key: history.chances[slot.place] for slot in slots}
+        history.chances |= {slot.index: row for slot, row in zip(unread, rows, strict=True)}
+        return {slot.key: history.chances[slot.index] for slot in slots}
 
     def _read(
         self, messages: Sequence[BaseMessage], decisions: Decisions
@@ -250,8 +250,8 @@ def _request(
     lead = tokens_in(f"Instruction: {' '.join(instruction.split())}\n")
     start = max(len(before) - 6, 0)
     events = tuple(
-        Event("ACT", readable_text(message), place, instruction)
-        for place, message in enumerate(before[start:], start)
+        Event("ACT", readable_text(message), index, instruction)
+        for index, message in enumerate(before[start:], start)
         if isinstance(message, AIMessage)
     )
     return ContextRequest(
