@@ -48,8 +48,8 @@ class Window(FramedContext):
             chunks = request.source.all()
             past = [chunk.id for chunk in chunks if chunk.role == "past"]
             if past:  # the last steps, each with what came of it
-                gone = set(past[: max(0, len(past) - self.events)])
-                return assemble(request, [chunk for chunk in chunks if chunk.id not in gone])
+                too_old = set(past[: max(0, len(past) - self.events)])
+                return assemble(request, [chunk for chunk in chunks if chunk.id not in too_old])
             seen_or_done = [event for event in request.events if event.kind != "NOTE"]
             recent = seen_or_done[-self.events :] if self.events else ()
             seen = []
@@ -136,10 +136,10 @@ class Summary(FramedContext):
         return build_context
 
 
-def _noted(place: int, line: str) -> Chunk:
+def _noted(index: int, line: str) -> Chunk:
     """Return a line of the model's notes as an earlier step, as far as it keeps a step's form."""
     step, _, outcome = line.partition(ARROW)
     number, dot, action = step.partition(". ")
     if not (dot and number.isdigit()):
         number, dot, action = step, "", ""
-    return past_chunk(f"note:{place}", number + dot, action, outcome)
+    return past_chunk(f"note:{index}", number + dot, action, outcome)

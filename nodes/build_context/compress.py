@@ -63,9 +63,9 @@ class Compress(FramedContext):
             is_partial = request.profile.partially_observed
             ratio = _RATIO[is_partial] if self.ratio is None else self.ratio
             if ratio < 1:
-                sure = clarity(request)
+                match_clarity = clarity(request)
                 # What cannot be told apart must not be dropped: an unclear page keeps up to all of it.
-                ratio = min(1.0, ratio + max(0.0, _CLEAR - sure) * (1 - ratio) / _CLEAR)
+                ratio = min(1.0, ratio + max(0.0, _CLEAR - match_clarity) * (1 - ratio) / _CLEAR)
             allowed = min(request.budget, round(ratio * whole.tokens))
             if whole.tokens <= allowed:
                 return whole
@@ -96,17 +96,17 @@ def squeeze(request: ContextRequest, whole: BuiltContext, allowed: int) -> Built
     detail_limit = max(allowed, min(request.budget, needed + room))
     added: list[tuple[int, int]] = []
     spent = bare.tokens
-    for tier, _, cost, i, place in order:
+    for tier, _, cost, i, index in order:
         limit = request.budget if tier < 0 else detail_limit if tier < _UNASKED else allowed
         if spent + cost > limit:
             break
         spent += cost
-        chosen[i].add(place)
-        added.append((i, place))
+        chosen[i].add(index)
+        added.append((i, index))
     context = show()
     while context.tokens > request.budget and added:  # the parts' costs are close, not exact
-        i, place = added.pop()
-        chosen[i].discard(place)
+        i, index = added.pop()
+        chosen[i].discard(index)
         context = show()
     return context
 
@@ -114,7 +114,7 @@ def squeeze(request: ContextRequest, whole: BuiltContext, allowed: int) -> Built
 def _order(
     pieces: Sequence[Piece], ladders: Sequence[Ladder], chunks: Mapping[str, Chunk]
 ) -> list[tuple[float, float, int, int, int]]:
-    """Return (tier, virtual time, cost, piece, place), sorted: fair queueing.
+    """Return (tier, virtual time, cost, piece, unit's index), sorted: fair queueing.
 
     A unit's virtual time is the number of tokens that its piece has used of its tier by then. The lines
     of the history share one queue, newest first, and the earlier steps another; each has a weight.
@@ -134,7 +134,7 @@ def _order(
         for unit in sorted(ladders[i].units):
             used[unit.tier] = used.get(unit.tier, 0.0) + unit.cost
             time = used[unit.tier] / weight.get(kind, 1)
-            order.append((unit.tier, time, unit.cost, i, unit.place))
+            order.append((unit.tier, time, unit.cost, i, unit.index))
     return sorted(order)
 
 
@@ -181,8 +181,8 @@ def _context_of(
     """Build the context in which each piece shows its ``chosen`` units."""
     visible: list[Piece] = []
     done = done_before(list(chunks.values()))
-    for piece, ladder, places in zip(pieces, ladders, chosen, strict=True):
-        fragments = ladder.show(places)
+    for piece, ladder, indices in zip(pieces, ladders, chosen, strict=True):
+        fragments = ladder.show(indices)
         if piece.id in chunks and piece.kind != "instruction":  # a world may call a chunk so, too
             chunk = chunks[piece.id]
             fragments = marked(fragments, done)

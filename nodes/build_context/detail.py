@@ -37,7 +37,7 @@ class Unit:
     """A stretch of a piece that is shown whole or not at all; ``cost`` is in tokens."""
 
     tier: float
-    place: int
+    index: int
     cost: int
 
 
@@ -54,25 +54,25 @@ class Ladder:
         self._group = 0
 
     def unit(self, tier: float, cost: int) -> int:
-        """Add a unit; return its place."""
+        """Add a unit; return its index."""
         self.units.append(Unit(tier, len(self.units), cost))
         return len(self.units) - 1
 
     def add(self, fragment: Fragment, unit: int | None = None) -> None:
-        """Add a fragment of the unit at a place, or one that is tied to its group."""
+        """Add a fragment of the unit with this index, or one that is tied to its group."""
         self._parts.append((fragment, unit, self._group))
 
     def next_group(self) -> None:
         """Begin another group."""
         self._group += 1
 
-    def show(self, places: Collection[int]) -> list[Fragment]:
-        """Return the fragments with the units at the places ``places`` (and all affordances)."""
-        groups = {group for _, unit, group in self._parts if unit in places}
+    def show(self, indices: Collection[int]) -> list[Fragment]:
+        """Return the fragments with the units of these ``indices`` (and all affordances)."""
+        groups = {group for _, unit, group in self._parts if unit in indices}
         visible = [
             fragment
             for fragment, unit, group in self._parts
-            if fragment.action is not None or (group in groups if unit is None else unit in places)
+            if fragment.action is not None or (group in groups if unit is None else unit in indices)
         ]
         if not visible:
             return []

@@ -117,8 +117,8 @@ class ConversationContext(ContextParams):
             question_text = one_line(request.instruction)
             if self.memory is not None and store is not None and is_forgetting(question_text):
                 question, _ = _question(question_text, "", request)
-                place = self.memory.place.owner
-                return built([*_matches(store, place, resources, question_text), question])
+                owner = self.memory.place.owner
+                return built([*_matches(store, owner, resources, question_text), question])
             earlier = request.events if self.history_tokens else ()
             stands_alone = read_utterance(question_text).purpose in ("correction", "wish")
             about = "" if stands_alone else followed_turn(question_text, earlier)
@@ -180,11 +180,11 @@ class Recall(ConversationContext):
         )
 
 
-def _question(asked: str, about: str, request: ContextRequest) -> tuple[Piece, int]:
+def _question(question: str, about: str, request: ContextRequest) -> tuple[Piece, int]:
     """Return the closing question and the tokens left; it is cut only where nothing else fits."""
     is_open = ANSWER in request.observation.actions
     cue = (Fragment("Answer:\n", ANSWER),) if is_open else ()
-    line: tuple[Fragment, ...] = (lead("Question: "), Fragment(asked, role="instruction"), BREAK)
+    line: tuple[Fragment, ...] = (lead("Question: "), Fragment(question, role="instruction"), BREAK)
     longer = (lead("About: "), Fragment(about, role="about"), BREAK, *line)
     if about and count_tokens(text_of((*longer, *cue))) <= request.budget // 2:
         line = longer
@@ -205,12 +205,12 @@ def _passages(
     """
     pieces: list[Piece] = []
     is_full = False
-    for place, (chunk, score) in enumerate(ranked):
-        number = min(shown, len(ranked)) - place if best_last else place + 1
+    for rank, (chunk, score) in enumerate(ranked):
+        number = min(shown, len(ranked)) - rank if best_last else rank + 1
         whole, title = chunk.text or describe(chunk), str(chunk.data.get("title", ""))
         quoted = quote(number, title, whole)
         visible = quoted
-        if is_full or place >= shown:
+        if is_full or rank >= shown:
             visible = ()
         elif count_tokens(text_of(quoted)) > room:
             is_full = True
@@ -236,15 +236,15 @@ def remembered_pieces(
     ]
     head = line_piece("memory", "memory", "Remembered from before:\n")
     remaining = room - head.tokens_after
-    visible, gone = [], []
+    visible, left_out = [], []
     for piece in lines:
         if piece.tokens_after <= remaining:
             visible.append(piece)
             remaining -= piece.tokens_after
         else:
             reason = f"budget: {piece.tokens_before} tokens, {max(remaining, 0)} were left"
-            gone.append(piece.emptied(reason))
-    gone += [
+            left_out.append(piece.emptied(reason))
+    left_out += [
         Piece(f"fact:{c.fact}", "fact", "", (), count_tokens(c.text), 0, c.score, (), c.left_out)
         for c in candidates[:_EXPLAINED]
         if c.left_out
@@ -252,8 +252,8 @@ def remembered_pieces(
     best = max((candidate.chance for candidate in candidates), default=0.0)
     if best < _REMEMBERED:
         reason = f"nothing remembered ({best:.2f} that any fact answers)"
-        gone.append(Piece("nothing remembered", "memory", "", (), 0, 0, best, (), reason))
-    return [head, *visible, *gone] if visible else gone
+        left_out.append(Piece("nothing remembered", "memory", "", (), 0, 0, best, (), reason))
+    return [head, *visible, *left_out] if visible else left_out
 
 
 def wish_pieces(reader: MemoryReader, store: LongTerm, room: int) -> list[Piece]:
@@ -327,14 +327,14 @@ def followed_turn(question: str, events: Sequence[Event]) -> str:
     are the questions (OBS) and answers (ACT), oldest first.
     """
     turns = [event for event in events if event.kind in ("OBS", "ACT")]
-    places = [place for place, event in enumerate(turns) if event.kind == "OBS"]
-    if not places or not is_follow_up(question):
+    questions = [index for index, event in enumerate(turns) if event.kind == "OBS"]
+    if not questions or not is_follow_up(question):
         return ""
-    place = next((p for p in reversed(places) if not is_follow_up(turns[p].text)), places[0])
-    words = _content(turns[place].text)
-    asks_who = turns[place].text.lower().startswith("who")
+    index = next((i for i in reversed(questions) if not is_follow_up(turns[i].text)), questions[0])
+    words = _content(turns[index].text)
+    asks_who = turns[index].text.lower().startswith("who")
     if asks_who and _PERSONS.intersection(_words(question.lower())):
-        answers = [event.text for event in turns[place + 1 : place + 2] if event.kind == "ACT"]
+        answers = [event.text for event in turns[index + 1 : index + 2] if event.kind == "ACT"]
         words = [*(w for text in answers for w in _content(text, _ANSWER_WORDS)), *words]
     return " ".join(words)
 
@@ -346,8 +346,8 @@ def is_follow_up(question: str) -> bool:
     """
     # What stands after a clause that says something of its own points back to that.
     parts = [part for sentence in sentences(question) for part in clauses(sentence)]
-    said = (sum(word.lower() not in SMALL_TALK for word in _content(part)) for part in parts)
-    first = next((i for i, count in enumerate(said, 1) if count > _SHORT), None)
+    counts = (sum(word.lower() not in SMALL_TALK for word in _content(part)) for part in parts)
+    first = next((i for i, count in enumerate(counts, 1) if count > _SHORT), None)
     words = _words(" ".join(parts[:first]))
     lower = {word.lower() for word in words}
     if not words or words[0].lower() in _OPENINGS or lower & _POINTERS:

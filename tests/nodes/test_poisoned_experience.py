@@ -17,14 +17,14 @@ HARM = {"search": "search_kind", "option": "buy now", "features": "buy now", "bu
 GATES = [{}, {"gate": "proven", "top_k": 60}]
 
 
-def plant(bank, count, harm, trust):
-    """Add copies of real rows that advise another move, with the best worth there is."""
+def plant(bank):
+    """Add ten untrusted copies of real rows that advise another move, with the best worth there is."""
     rng, planted = Random(0), []
-    rows = [row for row in bank.rows() if row.data.get("move") in harm]
+    rows = [row for row in bank.rows() if row.data.get("move") in HARM]
     vectors = {int(n): vector for vector, n in zip(*bank.vectors(), strict=True)}
-    for i in range(count):
+    for i in range(10):
         real = rng.choice(rows)
-        data = {**real.data, "move": harm[real.data["move"]], "trust": trust}
+        data = {**real.data, "move": HARM[real.data["move"]], "trust": 0.2}
         row = replace(real, id=f"planted-{i}", q=10.0, data=data, n=-1)
         planted.append(Entry(row, vectors[real.n]))
     bank.add(planted)
@@ -36,16 +36,13 @@ def test_ten_records_of_a_stranger_change_no_advice(folder, resources, gate):
     build = Experience(bank=folder, min_score=-1, **gate).build(resources)
     requests = [item(resources), item(resources, 200)]
     before = [build(request).text for request in requests]
-    plant(Bank(folder), 10, HARM, 0.2)
+    plant(Bank(folder))
     assert [build(request).text for request in requests] == before
-    # Where the source passes for trusted, they are heard: the trust is what kept them out.
-    near = Bank(folder, "state").rows()
-    assert len([row for row in near if row.id.startswith("planted")]) == 10
 
 
 def test_the_advice_says_why_the_nearest_row_was_left_out(folder, resources):
     bank = Bank(folder)
-    planted = plant(bank, 10, HARM, 0.2)
+    planted = plant(bank)
     # Nothing but planted rows is left: no advice, and the reason stands among the pieces.
     bank.remove([row.n for row in bank.rows() if row.id not in planted])
     built = Experience(bank=folder, min_score=-1).build(resources)(item(resources))

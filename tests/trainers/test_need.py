@@ -33,7 +33,7 @@ def test_needs_are_found_with_where_they_stand() -> None:
 
 
 def test_the_scorer_that_ships_reads_on_from_its_state_within_its_time() -> None:
-    scorer = load_scorer()
+    scorer = load_scorer("need")
     whole = scorer.update(scorer.initial(), THREAD)
     half = scorer.update(scorer.update(scorer.initial(), THREAD[:3]), THREAD, 3)
     np.testing.assert_allclose(whole, half, rtol=1e-5)

@@ -28,8 +28,8 @@ from stategate.envs.messages.reading import Format, format_of, spans
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.weights import load_arrays
 
-#: The checkpoint that ships, and the kind that its JSON names.
-SHIPPED, KIND = "need", "need"
+#: The kind that a checkpoint's JSON names.
+KIND = "need"
 #: Words are hashed to so many places; 0 stands for no word.
 BUCKETS = 8192
 #: Hashed words of a part's keys, and of a message.
@@ -73,28 +73,28 @@ def parts_of(text: str) -> tuple[Part, ...]:
     regions = spans(text)
     kind = format_of(text)
     siblings = Counter(span.leads for span in regions)
-    places: Counter[tuple[int, ...]] = Counter()
+    positions: Counter[tuple[int, ...]] = Counter()
     parts = []
     for number, span in enumerate(regions):
-        own = text[span.start : span.end]
+        part_text = text[span.start : span.end]
         lead = (
             text[regions[span.leads[-1]].start : regions[span.leads[-1]].end] if span.leads else ""
         )
-        place = places[span.leads]
-        places[span.leads] += 1
-        values = frozenset(v for v in _VALUE.findall(own[:2000]) if _is_value(v))
-        names = [*_KEY.findall(own[:600])[:4], *_KEY.findall(lead[:200])[-2:]]
+        position = positions[span.leads]
+        positions[span.leads] += 1
+        values = frozenset(v for v in _VALUE.findall(part_text[:2000]) if _is_value(v))
+        names = [*_KEY.findall(part_text[:600])[:4], *_KEY.findall(lead[:200])[-2:]]
         static = (
-            *(float(bool(pattern.search(own[:2000]))) for pattern in _KINDS),
-            _log(len(own) / 4),
+            *(float(bool(pattern.search(part_text[:2000]))) for pattern in _KINDS),
+            _log(len(part_text) / 4),
             _log(len(values)),
-            len(values) / (1 + len(own) / 6),
+            len(values) / (1 + len(part_text) / 6),
             float(span.is_lead),
             _log(len(span.leads)),
             number / len(regions),
-            _log(place),
+            _log(position),
             _log(siblings[span.leads]),
-            float(place == 0),
+            float(position == 0),
             float(not names),
             _log(len(regions)),
             _log(len(text) / 4),
@@ -283,9 +283,9 @@ class NeedScorer:
     def _mean(self, rows: Sequence[Sequence[int]]) -> Vector:
         """Return the mean embedding of the hashed words of each row."""
         width = max(KEY_WORDS, *(len(row) for row in rows)) if rows else KEY_WORDS
-        places = padded(rows, width)
-        there = (places > 0).sum(axis=1, keepdims=True)
-        vectors: Vector = self._weights["words"][places].sum(axis=1) / np.maximum(there, 1)
+        buckets = padded(rows, width)
+        counts = (buckets > 0).sum(axis=1, keepdims=True)
+        vectors: Vector = self._weights["words"][buckets].sum(axis=1) / np.maximum(counts, 1)
         return vectors
 
     def _step(self, state: Vector, word: Vector) -> Vector:
@@ -302,6 +302,6 @@ class NeedScorer:
 
 
 @lru_cache(maxsize=8)
-def load_scorer(name: str = SHIPPED) -> NeedScorer:
+def load_scorer(name: str) -> NeedScorer:
     """Return the scorer of a checkpoint. Raises ``UserError`` where it is missing or damaged."""
     return NeedScorer(load_arrays(name, KIND)[0])

@@ -3,9 +3,9 @@
 A token of a prompt costs ``PRICE``: it is written to the provider's cache once (1.25) and read from it
 by some eight later calls (.1 each). A needed part that is gone costs ``LOSS`` tokens: at best a further
 call by ``recall``, at worst a task that fails with all its calls. So a part stays where
-``chance * LOSS >= tokens * PRICE``. It pays for the parts that lead it (``Chunk.data["leads"]``: places
-in its result) unless they are shown already. What is missing is said in a note that closes the text:
-"[cut 512 tokens: recall 9f3a1]".
+``chance * LOSS >= tokens * PRICE``. It pays for the parts that lead it (``Chunk.data["leads"]``: their
+indices in its result) unless they are shown already. What is missing is said in a note that closes the
+text: "[cut 512 tokens: recall 9f3a1]".
 """
 
 import re
@@ -64,12 +64,12 @@ def adjusted(
     start = 0
     for name, parts in results.items():
         siblings = Counter(chunk.data["leads"] for chunk in parts)
-        places: Counter[tuple[int, ...]] = Counter()
+        positions: Counter[tuple[int, ...]] = Counter()
         share = np.ones(len(parts), dtype=np.float32)
         for number, chunk in enumerate(parts):
             leads = chunk.data["leads"]
-            places[leads] += 1
-            if places[leads] > _HEAD:
+            positions[leads] += 1
+            if positions[leads] > _HEAD:
                 share[number] = min(1.0, _LIST / siblings[leads])
         words = scores[start : start + len(parts)] / top
         ours[name] = np.maximum(chances[name] * share, _WORDS_CHANCE * words**4)
@@ -159,12 +159,12 @@ def rendered(name: str, text: str, chunks: Sequence[Chunk], shown: Shown, recall
 
     It is ``text`` itself where everything is shown, or where the note would cost more than it saves.
     """
-    places = with_leads(chunks, [i for i, c in enumerate(chunks) if shown.get(c.id, "").strip()])
+    indices = with_leads(chunks, [i for i, c in enumerate(chunks) if shown.get(c.id, "").strip()])
     size = tokens_in(text)
     body = ""
     last = -1
-    is_whole = len(places) == len(chunks)
-    for i in places:
+    is_whole = len(indices) == len(chunks)
+    for i in indices:
         if i > last + 1:
             body = _broken(body) + _GAP
         chunk = chunks[i]
@@ -180,12 +180,12 @@ def rendered(name: str, text: str, chunks: Sequence[Chunk], shown: Shown, recall
         else:
             body += visible.rstrip() + " " + _GAP
         last = i
-    gone = max(size - tokens_in(body), 1)
-    shortened = _broken(body.rstrip()) + note(gone, name, recall)
+    cut = max(size - tokens_in(body), 1)
+    shortened = _broken(body.rstrip()) + note(cut, name, recall)
     shortened_size = tokens_in(shortened)
     if is_whole or shortened_size >= size:
         return Rendering(text, size)
-    return Rendering(shortened, shortened_size, is_note=not places)
+    return Rendering(shortened, shortened_size, is_note=not indices)
 
 
 def _broken(body: str) -> str:

@@ -37,12 +37,7 @@ from stategate.nodes.build_context.messages.decisions import (
     HistorySettings,
     PreparedCall,
 )
-from stategate.nodes.build_context.messages.need import (
-    SHIPPED,
-    NeedScorer,
-    load_scorer,
-    parts_of,
-)
+from stategate.nodes.build_context.messages.need import load_scorer, parts_of
 from stategate.nodes.build_context.messages.parts import (
     Rendering,
     Shown,
@@ -70,9 +65,8 @@ _ANY_PART = 0.0005  # chance of every part where no scorer tells them apart
 class HistoryPlanner:
     """Shows histories through one context kind; calls of one thread hand on their ``Decisions``.
 
-    Pure: the same history and decisions give the same prompt. What the kind needs is loaded by the
-    first call that has to decide something. Raises ``UserError`` for an unknown kind or parameters
-    that do not fit, or a scorer that is not there.
+    Pure: the same history and decisions give the same prompt. Raises ``UserError`` for an unknown kind
+    or parameters that do not fit, or a scorer that is not there.
     """
 
     def __init__(self, kind: str = "compress", budget: int = 16_000, **settings: Any) -> None:
@@ -80,8 +74,9 @@ class HistoryPlanner:
         embedder = registry().parse("embedder", self.settings.embedder)
         self._resources = Resources(embedder=embedder)  # type: ignore[arg-type]
         self._params = _params(kind, self.settings.budget, self.settings.model_extra or {})
-        if self.settings.need != SHIPPED:
-            self._scorer()  # one that is missing is told now, not at every call
+        # What ranks parts by need; other kinds have none.
+        ranks = isinstance(self._params, Compress) and self.settings.need
+        self._scorer = load_scorer(self.settings.need) if ranks else None
 
     def __call__(
         self,
@@ -121,15 +116,14 @@ class HistoryPlanner:
 
     def _shorten_new(self, history: History) -> None:
         """Shorten new results: those larger than their share, and parts that nobody will need."""
-        scorer = self._scorer()
-        max_tokens = self.settings.new_result_tokens(scorer is not None)
+        max_tokens = self.settings.new_result_tokens(self._scorer is not None)
         for slot in history.slots:
             if not slot.is_new or slot.is_pinned or slot.tool == (history.recall or None):
                 continue
             is_huge = len(text_of(slot.message)) > LARGEST
             if slot.tool in self.settings.keep_whole and not is_huge:
                 continue
-            is_read = scorer is not None and slot.text_size > _WORTH_READING
+            is_read = self._scorer is not None and slot.text_size > _WORTH_READING
             if slot.text_size > max_tokens:
                 why = "larger than a new result may be"
                 slot.rendering = self._fitted(history, slot, max_tokens, why)
@@ -144,7 +138,7 @@ class HistoryPlanner:
         for _ in range(3):
             if budget <= 0:
                 break
-            rendering = self._chosen(history, [slot], budget, slot.place)[slot.place]
+            rendering = self._chosen(history, [slot], budget, slot.index)[slot.index]
             over = rendering.size - room
             if over <= 0:
                 return replace(rendering, why=why)
@@ -157,7 +151,7 @@ class HistoryPlanner:
         low = round(self._room(history) * self.settings.low_watermark)
         results = [slot for slot in history.slots if slot.is_result]
         needs: dict[str, float] = {}
-        if self._scorer() is not None:
+        if self._scorer is not None:
             chances = self._chances(history, [slot for slot in results if not slot.is_new])
             needs = {key: float(each.sum()) for key, each in chances.items()}
         history.leave_out(low, self._room(history), needs)
@@ -172,8 +166,8 @@ class HistoryPlanner:
         if newest and room > 0:
             chosen = self._chosen(history, newest, room, len(history.messages))
         for slot in old:
-            if slot.place in chosen:
-                rendering = replace(chosen[slot.place], why=f"by {self.settings.kind}")
+            if slot.index in chosen:
+                rendering = replace(chosen[slot.index], why=f"by {self.settings.kind}")
             else:
                 rendering = slot.note(history.recall, "older than the newest results")
             if rendering.text != text_of(slot.message):
@@ -208,7 +202,7 @@ class HistoryPlanner:
             builder = cast(ContextBuilder, self._resources.get(self._params))
             visible = _visible_parts(builder, _request(history, source, before, budget))
         return {
-            s.place: rendered(s.name, s.text, source.by_result[s.key], visible, history.recall)
+            s.index: rendered(s.name, s.text, source.by_result[s.key], visible, history.recall)
             for s in slots
         }
 
@@ -217,35 +211,23 @@ class HistoryPlanner:
 
         A result is scored once a call, however often its parts are chosen.
         """
-        unread = [slot for slot in slots if slot.place not in history.chances]
+        unread = [slot for slot in slots if slot.index not in history.chances]
         results = [(parts_of(slot.text), slot.tool) for slot in unread]
-        scorer = self._scorer()
-        if scorer is None or history.state is None:
+        if self._scorer is None or history.state is None:
             rows = [np.full(len(parts), _ANY_PART, dtype=np.float32) for parts, _ in results]
         else:
-            places = [i for i, m in enumerate(history.messages) if isinstance(m, ToolMessage)]
-            ages = {place: age for age, place in enumerate(reversed(places))}
-            aged = [(*result, ages[s.place]) for result, s in zip(results, unread, strict=True)]
-            rows = scorer.scores(history.state, history.facts, aged)
-        history.chances |= {slot.place: row for slot, row in zip(unread, rows, strict=True)}
-        return {slot.key: history.chances[slot.place] for slot in slots}
-
-    def _scorer(self) -> NeedScorer | None:
-        """Return what ranks parts by need; None for other kinds, and where no checkpoint ships."""
-        if not isinstance(self._params, Compress) or not self.settings.need:
-            return None
-        try:
-            return load_scorer(self.settings.need)
-        except UserError:
-            if self.settings.need != SHIPPED:
-                raise
-            return None
+            indices = [i for i, m in enumerate(history.messages) if isinstance(m, ToolMessage)]
+            ages = {index: age for age, index in enumerate(reversed(indices))}
+            aged = [(*result, ages[s.index]) for result, s in zip(results, unread, strict=True)]
+            rows = self._scorer.scores(history.state, history.facts, aged)
+        history.chances |= {slot.index: row for slot, row in zip(unread, rows, strict=True)}
+        return {slot.key: history.chances[slot.index] for slot in slots}
 
     def _read(
         self, messages: Sequence[BaseMessage], decisions: Decisions
     ) -> tuple[Decisions, Vector | None]:
         """Let what ranks by need read what is new of the history."""
-        scorer = self._scorer()
+        scorer = self._scorer
         if scorer is None:
             return decisions, None
         state = unpacked(decisions.recurrent) if decisions.read <= len(messages) else None
@@ -268,8 +250,8 @@ def _request(
     lead = tokens_in(f"Instruction: {' '.join(instruction.split())}\n")
     start = max(len(before) - 6, 0)
     events = tuple(
-        Event("ACT", readable_text(message), place, instruction)
-        for place, message in enumerate(before[start:], start)
+        Event("ACT", readable_text(message), index, instruction)
+        for index, message in enumerate(before[start:], start)
         if isinstance(message, AIMessage)
     )
     return ContextRequest(

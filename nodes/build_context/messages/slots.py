@@ -59,7 +59,7 @@ class Slot:
     ``rendering`` is what is shown of a result (None: all of it), ``left_out`` why the message goes.
     """
 
-    place: int
+    index: int
     key: str
     name: str
     message: BaseMessage
@@ -110,9 +110,9 @@ class History:
     """The messages before a call; ``fixed`` are the tokens of tools and system message.
 
     ``slots`` are the messages that providers take: not those of calls without their results, nor of
-    results without their call, which stand at the places ``orphans``.
+    results without their call, which stand at the indices ``orphans``.
     ``names`` are the messages', ``recall`` is the recall tool's, "" where there is none.
-    ``state`` is the need scorer's, ``chances`` what it said of the parts of results, by place.
+    ``state`` is the need scorer's, ``chances`` the chances of results' parts, by index.
     """
 
     messages: Sequence[BaseMessage]
@@ -138,22 +138,22 @@ class History:
     ) -> "History":
         """Return the history of ``messages``, of which earlier calls decided ``previous``."""
         standing = repaired(messages)
-        places, members = list(standing), list(standing.values())
+        indices, members = list(standing), list(standing.values())
         names, tools, every = names_of(messages), tools_called(members), rounds_of(members)
         rounds: list[list[Slot]] = []
         for round_ in every:
             slots: list[Slot] = []
-            for place, message in ((places[i], members[i]) for i in round_):
-                key, whole = key_of(messages[place], place), text_of(message)
+            for index, message in ((indices[i], members[i]) for i in round_):
+                key, whole = key_of(messages[index], index), text_of(message)
                 text = bounded(whole)
                 is_result = isinstance(message, ToolMessage)
                 check, before = previous.frozen.get(key, (None, ""))
                 is_frozen = is_result and check == digest(text)
-                is_pinned = key in previous.restored or settings.is_pinned(messages[place])
+                is_pinned = key in previous.restored or settings.is_pinned(messages[index])
                 slot = Slot(
-                    place=place,
+                    index=index,
                     key=key,
-                    name=names[place],
+                    name=names[index],
                     message=message,
                     size=tokens_of(message),
                     text=text,
@@ -170,7 +170,7 @@ class History:
                 for slot in slots:
                     slot.left_out = ""
             rounds.append(slots)
-        orphans = [place for place in range(len(messages)) if place not in standing]
+        orphans = [index for index in range(len(messages)) if index not in standing]
         return cls(messages, names, rounds, orphans, fixed, recall, state)
 
     @cached_property
@@ -247,11 +247,11 @@ class History:
 
     def _note(self) -> HumanMessage | None:
         """Return the message that stands for those left out, None where there are none."""
-        gone = [slot for slot in self.slots if slot.left_out]
-        count = len(gone) + sum(bool(text_of(self.messages[p]).strip()) for p in self.orphans)
+        left_out = [slot for slot in self.slots if slot.left_out]
+        count = len(left_out) + sum(bool(text_of(self.messages[p]).strip()) for p in self.orphans)
         if not count or not self.slots:
             return None
-        turns = [slot for slot in gone if slot.message.type == "human"][-_LISTED:]
+        turns = [slot for slot in left_out if slot.message.type == "human"][-_LISTED:]
         quoted = [f'{s.name} "{" ".join(s.text.split())[:_QUOTED] or NO_TEXT}"' for s in turns]
         way_back = f"; {self.recall} finds them by words or by id" if self.recall else ""
         listed = f". The user said: {', '.join(quoted)}" if quoted else ""
@@ -273,10 +273,10 @@ class History:
         messages: list[BaseMessage] = []
         rows: list[Row] = []
         left_out = self._note()
-        gone = min([*self.orphans, *(s.place for s in self.slots if s.left_out)], default=0)
+        first = min([*self.orphans, *(s.index for s in self.slots if s.left_out)], default=0)
         for slot in self.slots:
             # One message, where the first of them stood: between rounds, and before the last.
-            is_due = slot.place >= gone or slot is self.rounds[-1][0]
+            is_due = slot.index >= first or slot is self.rounds[-1][0]
             if left_out is not None and is_due and not slot.is_result:
                 messages.append(left_out)
                 left_out = None
@@ -285,16 +285,16 @@ class History:
             )
             if slot.left_out:
                 rows.append(row)
-            elif (shown := slot.rendering) is not None:
-                fate: Fate = "note" if shown.is_note else "shortened"
+            elif (rendering := slot.rendering) is not None:
+                fate: Fate = "note" if rendering.is_note else "shortened"
                 size = slot.visible_size
-                rows.append(replace(row, fate=fate, tokens_after=size, why=shown.why))
-                messages.append(with_text(slot.message, shown.text))
+                rows.append(replace(row, fate=fate, tokens_after=size, why=rendering.why))
+                messages.append(with_text(slot.message, rendering.text))
             else:
                 messages.append(slot.message)
-        for place in self.orphans:
-            orphan, name = self.messages[place], self.names[place]
-            key, size = key_of(orphan, place), tokens_of(orphan)
+        for index in self.orphans:
+            orphan, name = self.messages[index], self.names[index]
+            key, size = key_of(orphan, index), tokens_of(orphan)
             why = "a call without its result, or a result without its call"
             rows.append(Row(key, name, orphan.type, "orphan", size, 0, why))
         audit = Audit(
