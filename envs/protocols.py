@@ -7,7 +7,7 @@ what its pages, actions and instructions mean.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, cast, get_args
 
 from stategate.stores.errors import UserError
 from stategate.stores.text import one_line, overlap, words_of
@@ -45,29 +45,30 @@ class Observation:
     info: Mapping[str, Any] = field(default_factory=dict)
 
 
-class World:
+class World(Protocol):
     """A world is pure functions over sessions, so that a checkpoint can resume, undo and fork a task.
 
-    The first members are a world's own. Those from ``fingerprint`` on have a default.
+    The first members are a world's own. Those from ``fingerprint`` on have a default: inherit it,
+    or let :func:`complete` add it.
     """
 
     name: str
 
     def reset(self, task: Mapping[str, Any]) -> tuple[Session, Observation]:
         """Start ``task``, such as ``{"goal": 3}``. Raises ``UserError`` for an unknown task."""
-        raise NotImplementedError
+        ...
 
     def step(self, session: Session, action: str) -> tuple[Session, Observation]:
         """Return the next session and observation; ``session`` itself stays as it was."""
-        raise NotImplementedError
+        ...
 
     def observe(self, session: Session) -> Observation:
         """Draw the observation of ``session`` again, equal to the one that came with it."""
-        raise NotImplementedError
+        ...
 
     def instruction(self, session: Session) -> str:
         """Return what the user asked for in this session."""
-        raise NotImplementedError
+        ...
 
     @property
     def fingerprint(self) -> str:
@@ -81,6 +82,25 @@ class World:
     def group_of(self, number: int) -> str | None:
         """Return the cluster of task ``number`` for statistics, None where tasks are independent."""
         return None
+
+
+_OWN = ("reset", "step", "observe", "instruction")
+
+
+def complete(world: Any) -> World:
+    """Return ``world`` with the defaults of the members that it lacks, if it does not inherit them.
+
+    Raises ``UserError`` for one without ``reset``, ``step``, ``observe`` or ``instruction``.
+    """
+    own = type(world)
+    if World in own.__mro__:
+        return cast(World, world)
+    missing = [name for name in _OWN if not callable(getattr(world, name, None))]
+    if missing:
+        raise UserError(f"the world {own.__name__} lacks {', '.join(missing)}: write them")
+    filled: Any = object.__new__(type(own.__name__, (own, World), {}))
+    filled.__dict__ = world.__dict__  # one state
+    return cast(World, filled)
 
 
 def task_sentence(task: Mapping[str, Any]) -> str | None:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from stategate.envs.protocols import Observation, Session, World
+from stategate.envs.protocols import Observation, Session, World, complete
 from stategate.graph.config import Config
 from stategate.graph.state import State, memory_owner, read_events
 from stategate.nodes.models.reader import read_by_model
@@ -50,8 +50,8 @@ class Agent:
 
     @property
     def world(self) -> World:
-        """The configured world. Raises ``UserError`` if it is no ``World``."""
-        return require(self.resources.get(self.config.env), World, self.config.env)
+        """The configured world. Raises ``UserError`` if it lacks a member of ``World``."""
+        return complete(self.resources.get(self.config.env))
 
     @property
     def actor(self) -> Actor:

@@ -27,6 +27,7 @@ from stategate.envs.protocols import (
     Session,
     View,
     World,
+    complete,
     fill,
     fragments_of,
     is_legal,
@@ -225,7 +226,7 @@ def _moments(
     params: EnvParams, resources: Resources | None
 ) -> Iterator[tuple[World, Session, Observation, str]]:
     """Yield (world, session, page, instruction) of a world's first steps, one command after another."""
-    world = require(params.build(resources or _resources()), World, params)
+    world = complete(params.build(resources or _resources()))
     session, page = require_page(world.reset(world.tasks()[0]), params)
     for t in range(_STEPS):
         instruction = require(world.instruction(session), str, params, "its instruction is")

@@ -25,6 +25,7 @@ from stategate.envs.webshop.reward import outcome, score
 from stategate.envs.webshop.wordings import TEMPLATE, reworded
 from stategate.stores.errors import UserError
 
+PAGES = ("search", "results", "item", "sub", "done")
 HITS = 50
 
 
@@ -48,8 +49,11 @@ _FIELDS = frozenset(start(None, None))
 
 def checked(session: Any) -> Mapping[str, Any]:
     """Return ``session`` where it is one. Raises ``UserError``."""
-    if isinstance(session, Mapping) and session.keys() == _FIELDS:
-        return session
+    if isinstance(session, Mapping) and session.keys() == _FIELDS and session["page"] in PAGES:
+        words, number = session["keywords"], session["number"]
+        is_found = isinstance(words, list | tuple) and words and isinstance(number, int)
+        if is_found or (session["page"] == "search" and words is None):
+            return session
     raise UserError("this is not a WebShop session: take one from reset() or step()")
 
 
@@ -141,6 +145,8 @@ class WebShop(World):
         An action that the page does not offer changes nothing and has reward 0, as in the
         original; a search is accepted on any page until the purchase.
         """
+        if not isinstance(action, str):
+            raise UserError(f"an action is text such as search[red shoes], not {action!r}")
         here = checked(session)
         there = self._follow(here, action)
         seen = self.observe(there)

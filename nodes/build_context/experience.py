@@ -216,6 +216,7 @@ def _move(hit: Hit) -> str:
 
 # By task ------------------------------------------------------------------------------------------
 
+_KEPT = 64  # tasks whose advice is remembered: it is the same at every step of an episode
 _TAUGHT = 6  # lessons shown
 _SHOWN = 3  # past tasks shown where they teach no lessons
 _WIDE = 20  # tasks whose lessons are counted
@@ -224,8 +225,9 @@ _WIDE = 20  # tasks whose lessons are counted
 class ExperienceTrace(AdvisedContext):
     """Another builder's context, with what worked on tasks like this one.
 
-    Where the world draws lessons of episodes (its adapter's ``lessons``), those stand in the place of
-    moves, with how often each was learned: "In like tasks: cup at shelf (3), cup at desk (1)."
+    A trace bank is searched once an episode. Where the world draws lessons of episodes (its adapter's
+    ``lessons``), those stand in the place of moves, with how often each was learned:
+    "In like tasks: cup at shelf (3), cup at desk (1)."
     """
 
     kind: Literal["experience_trace"] = "experience_trace"
@@ -236,9 +238,9 @@ class ExperienceTrace(AdvisedContext):
         place = bank_place(self.bank, "trace")
         bank = Bank(place, "trace", make_of(embedder))
 
-        def find(request: ContextRequest, room: int) -> list[Piece]:
-            """Return the advice of the most similar tasks."""
-            question = request.instruction
+        @lru_cache(maxsize=_KEPT)
+        def advice(question: str, version: str | None, room: int) -> list[Piece]:
+            """Return the advice for ``question``; a bank of another version may know better."""
             best: dict[str, Hit] = {}  # of each task
             for hit in bank.search(embedder.embed([question])[0], 4 * _WIDE):
                 best.setdefault(hit.row.task, hit)
@@ -250,6 +252,9 @@ class ExperienceTrace(AdvisedContext):
                 hits = hits[:_SHOWN]
             lines = _lessons(question, hits) or _plan(hits) if hits else []
             return advice_pieces(lines, hits, notes, room)
+
+        def find(request: ContextRequest, room: int) -> list[Piece]:
+            return advice(request.instruction, bank.meta("version"), room)
 
         return with_pieces(resources.get(self.inner), self.advice_tokens, find)
 

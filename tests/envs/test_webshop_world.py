@@ -1,16 +1,21 @@
 """WebShop as pure functions, on the sample catalogue and on small broken ones."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
+from stategate.envs.protocols import complete
 from stategate.envs.webshop import WebShop, reward
 from stategate.envs.webshop.bm25 import Bm25, analyze, lossy_length
 from stategate.envs.webshop.catalogue import read_catalogue
 from stategate.envs.webshop.pages import SEARCH
 from stategate.envs.webshop.reward import _ratio
+from stategate.nodes.conformance import check
+from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from tests.kit import ceiling
+from tests.nodes.test_conformance import Bell
 
 
 @pytest.fixture(scope="module", params=["text", "rich"])
@@ -35,6 +40,20 @@ def test_buying_what_was_asked_for_earns_the_ceiling(shop):
         assert seen.done
         assert seen.reward == ceiling(shop, goal)
         assert 0 < seen.info["reward"]["r_type"] <= 1
+
+
+@pytest.mark.parametrize("observation", ["text", "rich"])
+def test_it_keeps_the_rules_of_the_kit(observation):
+    check(registry().parse("env", {"kind": "webshop", "observation": observation}))
+
+
+def test_step_is_pure_under_threads(shop):
+    session, _ = shop.reset(goal=1)
+    session, seen = shop.step(session, "search[lamp]")
+    action = seen.actions[-1]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: shop.step(session, action), range(80)))
+    assert all(result == results[0] for result in results)
 
 
 @pytest.mark.parametrize(
@@ -100,13 +119,29 @@ def test_wrong_tasks_are_one_clear_line(shop, task):
     assert "\n" not in str(error.value)
 
 
-def test_a_session_of_another_world_or_catalogue_is_told_so(shop):
+@pytest.mark.parametrize("action", [None, 5, ["search[lamp]"]])
+def test_an_action_that_is_no_text_is_told_so(shop, action):
     session, _ = shop.reset(goal=0)
-    other = {"page": "item", "keywords": ["a"], "number": 1, "asin": "B000000000"}
-    with pytest.raises(UserError, match="of another catalogue"):
-        shop.step({**session, **other}, "click[buy now]")
-    with pytest.raises(UserError, match="not a WebShop session"):
-        shop.step({"room": "kitchen"}, "click[buy now]")
+    with pytest.raises(UserError, match="an action is text"):
+        shop.step(session, action)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"page": "nowhere"},
+        {"page": "results"},
+        {"keywords": 5},
+        {"page": "item", "keywords": ["a"], "number": 1, "asin": "B000000000"},
+        {"more": 1},
+        None,
+    ],
+)
+def test_what_is_no_session_of_this_world_is_told_so(shop, change):
+    session, _ = shop.reset(goal=0)
+    with pytest.raises(UserError) as error:
+        shop.step(None if change is None else {**session, **change}, "click[buy now]")
+    assert "\n" not in str(error.value)
 
 
 def test_human_goals_come_in_product_order_before_the_shuffle():
@@ -150,12 +185,20 @@ def test_missing_data_are_named(tmp_path):
     ("text", "terms"),
     [
         ("The Women's running SHOES", ["women", "run", "shoe"]),
+        ("caresses agreed conflated hopping filing", ["caress", "agre", "conflat", "hop", "file"]),
+        ("happy possibly analogically adoption", ["happi", "possibl", "analog", "adopt"]),
         ("color:red size: 28", ["color:r", "size", "28"]),
         ("U.S.A 10.5mm 1,000 a_b", ["u.s.a", "10.5mm", "1,000", "a_b"]),
+        ("us assembly \u2605 \u2764\ufe0f \u98df\u54c1", None),
     ],
 )
 def test_analysis_is_lucenes(text, terms):
-    assert analyze(text) == terms
+    found = analyze(text)
+    if terms is None:
+        assert found[:2] == ["us", "assembl"]
+        assert len(found) == 6
+    else:
+        assert found == terms
 
 
 def test_bm25_ties_keep_document_order_and_lengths_are_lossy():
@@ -171,15 +214,28 @@ def test_bm25_ties_keep_document_order_and_lengths_are_lossy():
     [
         ("light weight", "lightweight", 96),
         ("café au lait", "caf au lait", 100),  # Latin-1's letters are left out,
+        ("naïve", "nave", 100),
         ("Ω red", "red", 100),  # others are not
+        ("size: 8 m us", "8 m us", 100),
         ("navy blue | white", "navy blue", 100),
         ("('color', 'black')", "black", 100),
+        ("XX-Large", "x-large", 93),
         ("machine washable", "wash machine", 86),
+        ("3.5 ounce (pack of 1)", "3.5 ounce (pack of 2)", 95),
+        ("", "", 0),
         ("—", "", 0),
     ],
 )
 def test_words_are_compared_as_thefuzz_compares_them(first, second, score):
     assert _ratio(first, second) == score
+
+
+def test_search_finds_most_goal_products_but_not_all_of_them(sample_shop):
+    goals = sample_shop.goals[::3]
+    top10 = [g["asin"] in sample_shop.search(g["instruction_text"], 10) for g in goals]
+    first = [g["asin"] in sample_shop.search(g["instruction_text"], 1) for g in goals]
+    assert 0.9 < sum(top10) / len(goals) < 1
+    assert 0.5 < sum(first) / len(goals) < 0.85
 
 
 def test_the_sample_is_played_without_the_parser(sample_shop, monkeypatch):
@@ -191,3 +247,17 @@ def test_the_sample_is_played_without_the_parser(sample_shop, monkeypatch):
     reward.nouns.cache_clear()
     monkeypatch.setattr(reward, "_parser", refuse)
     assert all(ceiling(sample_shop, goal) == 1.0 for goal in range(0, len(sample_shop.goals), 9))
+
+
+def test_the_shipped_nouns_are_the_parsers(home):
+    parser = reward._parser()
+    for title, nouns in list(reward._parsed_nouns(home / "none").items())[::20]:
+        assert nouns == [t.text.lower() for t in parser(title) if t.pos_ in ("NOUN", "PROPN")]
+
+
+def test_a_world_that_inherits_nothing_gets_the_defaults():
+    world = complete(Bell())
+    assert (list(world.tasks()), world.group_of(0), world.fingerprint) == ([{}], None, "")
+    assert world.step(*world.reset({})[:1], "wait")[1].text == "It rang 1 times."
+    with pytest.raises(UserError, match="lacks reset, step, observe, instruction"):
+        complete(object())
