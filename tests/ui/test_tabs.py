@@ -137,19 +137,6 @@ def test_what_does_not_fit_the_world_is_replaced_and_named():
     assert agents.fitted(load_config("webshop")) == (load_config("webshop"), [])
 
 
-def test_the_world_says_what_follows_it_wherever_it_is_changed():
-    agents = Agents(load_config("ui"))
-    before = load_config("ui", ["llm.kind=openai"])
-    there = before.model_copy(update={"env": agents.of_world("alfworld").env})
-    config, lines = agents.fitted(there, before)
-    own = agents.of_world("alfworld")
-    for slot in ("updater", "context", "actor", "memory", "max_steps"):
-        assert getattr(config, slot) == getattr(own, slot), slot
-    assert (config.llm.kind, lines) == ("openai", [])
-    chosen = there.model_copy(update={"context": load_config("ui", ["context=window"]).context})
-    assert agents.fitted(chosen, before)[0].context.kind == "window"
-
-
 def test_every_kind_is_explained():
     drawn = render_kinds()
     for slot in SLOTS:

@@ -24,9 +24,6 @@ from stategate.stores.home import home, new_thread, this_user
 from stategate.stores.progress import Progress
 from stategate.ui.app.guard import bounds
 
-#: What follows the world: each begins with its own.
-_FOLLOW = ("updater", "context", "actor", "memory", "max_steps")
-
 
 class Agents:
     """Builds the graph of a config once; all of them share what was loaded for one."""
@@ -50,18 +47,11 @@ class Agents:
             return base.model_copy(update={"embedder": self.config.embedder})
         return load_config({"env": world, "context": {"kind": "compress"}, "actor": "explore"})
 
-    def fitted(self, config: Config, before: Config | None = None) -> tuple[Config, list[str]]:
-        """Return ``config`` with what cannot work in its world replaced, and a line a replacement.
-
-        Where only the world is another than that of ``before``, it brings what it begins with.
-        """
-        own = self.of_world(config.env.kind)
-        others = () if before is None or before.env.kind == config.env.kind else _FOLLOW
-        if all(getattr(config, slot) == getattr(before, slot) for slot in others):
-            config = config.model_copy(update={slot: getattr(own, slot) for slot in others})
+    def fitted(self, config: Config) -> tuple[Config, list[str]]:
+        """Return ``config`` with what cannot work in its world replaced, and a line a replacement."""
         nodes = {"updater": config.updater, "context": config.context, "actor": config.actor}
         misfits = [slot for slot, node in nodes.items() if node.misfit(config.env)]
-        fits = own.model_dump()
+        fits = self.of_world(config.env.kind).model_dump()
         lines = [f"{nodes[s].kind} became {fits[s]['kind']}, which fits the world" for s in misfits]
         values = {**config.model_dump(), **{slot: fits[slot] for slot in misfits}}
         return load_config(values), lines

@@ -227,9 +227,8 @@ class EpisodeTab(common.AgentTab):
     @on_move(_OPENING)
     def enter(self, workspace: Workspace, world: str) -> Update:
         """Take another world, with the agent that it begins with, and begin a task there."""
-        before, agents = workspace.config, self.app.agents
-        there = before.model_copy(update={"env": agents.of_world(world).env})
-        workspace.configure(agents.fitted(there, before)[0])
+        own = self.app.agents.of_world(world)
+        workspace.configure(own.model_copy(update={"llm": workspace.config.llm}))
         open_first(workspace)
         return self.show(workspace)
 

@@ -59,7 +59,7 @@ class SettingsTab(common.AgentTab):
     @on_move("opening the world …")
     def use(self, workspace: Workspace, text: str) -> Update:
         """Give the tab this agent; the episode begins again, in another world its first task."""
-        config, replaced = self.app.agents.fitted(config_of(text), workspace.config)
+        config, replaced = self.app.agents.fitted(config_of(text))
         bounds.require_config(config.model_dump(mode="json"))
         session = workspace.session
         task = dict(session.values.get("episode") or {}) if session is not None else {}
