@@ -30,7 +30,7 @@ from stategate.stores.text import without_line_breaks
 from stategate.stores.tokens import count_tokens
 
 _UNBOUNDED = 10**9
-_CLEAR = 0.7  # how clear a page's match must be for the ratio to be kept
+_CLEAR = 0.3  # how clear a page's match must be for the ratio to be kept
 #: The default ratio, by whether the world is seen in part: what developed best in each.
 _RATIO = {True: 0.35, False: 0.65}
 _DETAIL = 40  # tokens of detail that a page may have, however short
