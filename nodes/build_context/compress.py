@@ -30,9 +30,10 @@ from stategate.stores.text import without_line_breaks
 from stategate.stores.tokens import count_tokens
 
 _UNBOUNDED = 10**9
-_CLEAR = 0.3  # how clear a page's match must be for the ratio to be kept
 #: The default ratio, by whether the world is seen in part: what developed best in each.
 _RATIO = {True: 0.35, False: 0.65}
+#: How clear a page's match must be for the ratio to be kept, chosen likewise.
+_CLEAR = {True: 0.3, False: 0.7}
 _DETAIL = 40  # tokens of detail that a page may have, however short
 _VERDICT = 70  # the same of a page about one thing, where it is taken or left
 _UNASKED = 3  # the tier of what nothing asks for
@@ -65,7 +66,8 @@ class Compress(FramedContext):
             if ratio < 1:
                 match_clarity = clarity(request)
                 # What cannot be told apart must not be dropped: an unclear page keeps up to all of it.
-                ratio = min(1.0, ratio + max(0.0, _CLEAR - match_clarity) * (1 - ratio) / _CLEAR)
+                unclear = max(0.0, 1 - match_clarity / _CLEAR[is_partial])
+                ratio = ratio + unclear * (1 - ratio)
             allowed = min(request.budget, round(ratio * whole.tokens))
             if whole.tokens <= allowed:
                 return whole
