@@ -2,12 +2,17 @@
 
 import pytest
 
+from stategate.evals.qa import load_set, relevant
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.observe.qa import CorpusRetriever
 from stategate.nodes.retrieval.corpus import CorpusIndex
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus
 from stategate.stores.corpus.documents import Document
+from tests.kit import DATA
+
+PHENOMENA = DATA / "qa" / "phenomena"
+
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -57,26 +62,42 @@ def test_an_unchanged_corpus_is_opened_without_cutting_or_embedding(monkeypatch)
 def test_texts_that_come_back_are_found_and_old_files_go():
     index = indexed("Stones move.", "A cloud rolls.")
     index.sync()
+    (first,) = (index.corpus.folder / "prepared").iterdir()
     sync(index.corpus, "Stones rest.")
     again().sync()
+    (second,) = (index.corpus.folder / "prepared").iterdir()
+    assert second != first
     sync(index.corpus, "Stones move.", "A cloud rolls.")
     index.sync()
     assert len(list((index.corpus.folder / "prepared").iterdir())) == 1
     assert index.find("stones move", 1)[0][0] == 0
 
 
-@pytest.mark.parametrize("name", ["passages.jsonl", "bm25/vocab.index.json"])
-def test_damaged_index_files_are_made_anew(name):
+@pytest.mark.parametrize(
+    "name",
+    [
+        "passages.jsonl",
+        *(
+            f"bm25/{name}"
+            for name in ("params.index.json", "vocab.index.json", "data.csc.index.npy")
+        ),
+    ],
+)
+@pytest.mark.parametrize("damage", ["gone", "cut", "noise"])
+def test_damaged_index_files_are_made_anew(name, damage):
     index = indexed("Stones move over ice.", "A cloud rolls.")
     index.sync()
     (place,) = (index.corpus.folder / "prepared").iterdir()
-    raw = (place / name).read_bytes()
-    for damaged in (raw[: len(raw) // 2], bytes(range(256))):
-        (place / name).write_bytes(damaged)
-        opened = again()
-        opened.sync()
-        assert opened.find("cloud", 1)[0][0] == 1
-        assert (place / name).read_bytes() == raw
+    file = place / name
+    raw = file.read_bytes()
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(raw[: len(raw) // 2] if damage == "cut" else bytes(range(256)))
+    opened = again()
+    opened.sync()
+    assert opened.find("cloud", 1)[0][0] == 1
+    assert file.read_bytes() == raw
 
 
 class Dying(HashingEmbedder):
@@ -100,9 +121,34 @@ def test_an_ingest_killed_in_the_middle_goes_on_where_it_stopped():
     opened = again()
     opened.embedder = Dying()  # only the third batch is left
     opened.sync()
-    opened.embedder = HashingEmbedder()
-    (place, _), *_ = opened.find("stone number 17 moves", 1)
-    assert opened.passages[place].text == texts[17]
+    # Killed while it follows a change, which is taken back.
+    index.corpus.sync("o", [Document(f"e{i}", "o", "T", f"Cloud {i}.") for i in range(600)])
+    index.embedder = Dying()
+    with pytest.raises(KeyboardInterrupt):
+        index.sync()
+    sync(index.corpus, *texts)
+    opened = again()
+    opened.sync()
+    assert opened.find("stone number 17 moves", 1)[0][0] == [p.text for p in opened.passages].index(
+        texts[17]
+    )
+
+
+@pytest.mark.skipif(not PHENOMENA.is_dir(), reason="no reference corpus: set STATEGATE_DATA")
+def test_the_reference_questions_find_exactly_their_gold_chunks():
+    import json
+
+    from stategate.nodes.observe.qa import QaEnv
+    from stategate.nodes.resources import Resources
+
+    chosen = load_set(str(PHENOMENA))
+    rows = json.loads((PHENOMENA / "evaluation_dataset.json").read_text("utf-8"))
+    for name in ("fixed-256-50", "fixed-1024-100"):
+        index = QaEnv(corpus=chosen.corpus, chunking=name).index(Resources(None, Hashing()))
+        key = name.rpartition("-")[0].replace("-", "_")
+        for question, row in zip(chosen.under(index.chunking), rows, strict=True):
+            gold = {int(i.removeprefix("chunk_")) for i in row["gold_chunk_ids"][key]}
+            assert relevant(question, index.passages) == gold
 
 
 def test_the_retriever_is_a_langchain_retriever():
