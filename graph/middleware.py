@@ -87,9 +87,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     ``preview`` plans without calling a model, ``restore`` brings a message back whole. If the agent
     has a tool named ``recall``, ours is named ``recall_message``.
 
-    No failure here stops the agent: after ``timeout`` seconds, or if a builder raises or lacks its
-    checkpoint, the call reads the untouched messages, and an event and a warning say so.
-    Raises ``UserError`` for an unknown kind or a wrong parameter.
+    No failure here stops the agent: after ``timeout`` seconds, or if a builder raises, the call
+    reads the untouched messages, and an event and a warning say so.
+    Raises ``UserError`` for an unknown kind, a wrong parameter or a missing scorer.
     """
 
     state_schema = ContextState
