@@ -136,9 +136,12 @@ def shading(pieces: Sequence[Piece]) -> list[float]:
 
 
 def fold_history(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the pieces with the lines of the actions so far as one."""
+    """Return the pieces with the lines of the actions so far as one; a line that was cut says so."""
     folded: list[Piece] = []
     for piece in pieces:
+        is_cut = piece.text.strip() and piece.tokens_after < piece.tokens_before
+        if piece.kind == "history" and is_cut:
+            piece = replace(piece, text=f"{piece.text.rstrip()}…\n")
         if piece.kind == "history" and folded and folded[-1].kind == "history":
             last = folded[-1]
             folded[-1] = replace(

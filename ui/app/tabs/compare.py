@@ -240,7 +240,15 @@ class CompareTab(common.AgentTab):
         """Connect; ``opened`` is the tab. Going on with a builder turns ``places`` to the episode."""
         self._episode, self._places, tab = episode, places, self.app.tab
         inputs = [tab, self.kinds, self.budget]
-        opened.select(self.begin, inputs, self.outputs, **QUIET)
+
+        async def select(name: str, kinds: list[str], budget: float) -> Updates:
+            if not name:  # the page is loading, and what follows the loading draws
+                yield {self.status: gr.skip()}
+                return
+            async for update in self.begin(name, kinds, budget):
+                yield update
+
+        opened.select(select, inputs, self.outputs, **QUIET)
         moment = self.trail.click(self.choose, [tab], self.outputs, **QUIET)
         moment.then(self.compare, inputs, self.outputs, **QUIET)
         self.go.click(self.compare, inputs, self.outputs, **QUIET)
