@@ -89,7 +89,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
 
     No failure here stops the agent: after ``timeout`` seconds, or if a builder raises, the call
     reads the untouched messages, and an event and a warning say so.
-    Raises ``UserError`` for an unknown kind, a wrong parameter or a missing scorer.
+    Raises ``UserError`` for an unknown kind, a wrong parameter or a scorer of yours that is missing.
     """
 
     state_schema = ContextState

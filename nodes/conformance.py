@@ -20,13 +20,12 @@ from functools import cache
 from typing import cast
 
 import numpy as np
+from langchain_core.messages import BaseMessage
 
 from stategate.envs.protocols import (
     INPUT_KINDS,
     Observation,
-    Session,
     View,
-    World,
     complete,
     fill,
     fragments_of,
@@ -72,7 +71,8 @@ _GARDEN_PAGES = (
     ),
     Observation("The gate closes. Well done.", (), 1.0, True),
 )
-_STEPS = 8  # of a world, on whose pages nodes of the other slots are checked, too
+_STEPS = 12  # steps that ``check_world`` takes
+_PAGES = 8  # pages of a world on which nodes of the other slots are checked
 _INPUTS = 16  # most inputs of a state model for one event
 
 
@@ -109,15 +109,21 @@ def check_context(params: ContextParams, resources: Resources | None = None) -> 
     resources = resources or _resources()
     build = params.build(resources)
     for request in requests(resources):
+        before = copy.deepcopy(_plain(request))
         context = require(build(request), BuiltContext, params)
         where = f"{params.kind} at budget {request.budget}"
         check_built(context, request, where)
-        again = params.build(resources)(request)
-        assert again == context, f"{where}: a new builder with equal parameters differs"
+        assert _plain(request) == before, f"{where}: the request was changed"
+        assert _comparable(build(request)) == _comparable(context), (
+            f"{where}: a second call differs"
+        )
+        again = params.model_copy().build(resources)(request)
+        assert _comparable(again) == _comparable(context), f"{where}: an equal builder differs"
 
 
 def check_built(context: BuiltContext, request: ContextRequest, where: str = "context") -> None:
     """Check the invariants of one built context (see ``BuiltContext``)."""
+    assert all(isinstance(m, BaseMessage) for m in context.messages), f"{where}: not messages"
     joined = "".join(piece.text for piece in context.pieces)
     assert joined == context.text, f"{where}: the pieces do not add up to the prompt"
     size = count_tokens(context.text)
@@ -166,11 +172,14 @@ def check_updater(params: UpdaterParams, resources: Resources | None = None) -> 
         before = copy.deepcopy(state)
         first, second = updater.update(state, events), updater.update(state, events)
         restored = unpacked(packed(first))
+        if restored is None or second is None or state is None:
+            assert first is second is state is None, f"{params.kind}: a state came out of nothing"
+            continue
+        require(first, np.ndarray, params)
         assert np.array_equal(state, before), f"{params.kind}: the argument was changed"
+        assert restored.shape == np.shape(state), f"{params.kind}: the state changed its shape"
         assert np.array_equal(first, second), f"{params.kind}: two calls differ"
         state = restored
-        shapes = np.asarray(before).shape, np.asarray(restored).shape
-        assert shapes[0] == shapes[1], f"{params.kind}: the state changed its shape"
 
 
 def check_memory(params: MemoryParams, resources: Resources | None = None) -> None:
@@ -201,39 +210,30 @@ def check_memory(params: MemoryParams, resources: Resources | None = None) -> No
 
 
 def check_world(params: EnvParams, resources: Resources | None = None) -> None:
-    """Pure, JSON sessions, chunks that make the page again, every command readable."""
+    """Pure, JSON sessions, chunks that make the page again, every command readable, inputs bounded."""
     check_params(params)
+    world = complete(params.build(resources or _resources()))
     view = params.view()
-    for t, (world, session, page, instruction) in enumerate(_moments(params, resources)):
+    session, page = require_page(world.reset(world.tasks()[0]), params)
+    for t in range(_STEPS):
         where = f"{params.kind}, step {t}"
         before = json.dumps(session, default=repr)
         restored = json.loads(before)
         advice = "texts as keys, lists instead of tuples, no objects"
         assert restored == session, f"{where}: the session does not survive JSON: {advice}"
         assert world.observe(restored) == page, f"{where}: drawn again, it differs"
-        check_view(view, page, instruction)
-        if page.actions and not page.done:
-            safe = view.actions.safe(page.actions, instruction)
-            assert view.actions.accepts(safe, page), f"{where}: the safe action {safe} is refused"
-            action = _action(page, t, instruction)
-            first, second = (require_page(world.step(session, action), params) for _ in range(2))
-            same = json.dumps(session) == before
-            assert same, f"{where}: step changed the session that it was given"
-            assert first == second, f"{where}: two equal steps differ"
-
-
-def _moments(
-    params: EnvParams, resources: Resources | None
-) -> Iterator[tuple[World, Session, Observation, str]]:
-    """Yield (world, session, page, instruction) of a world's first steps, one command after another."""
-    world = complete(params.build(resources or _resources()))
-    session, page = require_page(world.reset(world.tasks()[0]), params)
-    for t in range(_STEPS):
         instruction = require(world.instruction(session), str, params, "its instruction is")
-        yield world, session, page, instruction
+        check_view(view, page, instruction)
         if page.done or not page.actions:
-            return
-        session, page = require_page(world.step(session, _action(page, t, instruction)), params)
+            break
+        action = view.actions.safe(page.actions, instruction)
+        assert view.actions.accepts(action, page), f"{where}: the safe action {action} is refused"
+        action = _action(page, t, instruction)
+        first, second = (require_page(world.step(session, action), params) for _ in range(2))
+        assert json.dumps(session) == before, f"{where}: step changed the session that it was given"
+        assert first[0] == second[0], f"{where}: two equal steps differ"
+        assert first[1] == second[1], f"{where}: two equal steps show different pages"
+        session, page = first
 
 
 def check_view(view: View, page: Observation, instruction: str) -> None:
@@ -245,16 +245,24 @@ def check_view(view: View, page: Observation, instruction: str) -> None:
     carried = {action for chunk in chunks for action in chunk.actions}
     assert carried == set(page.actions), f"{where}: chunks carry other actions than the page"
     for chunk in chunks:
-        spelled = {f.action for f in fragments_of(chunk) if f.action is not None}
+        fragments = fragments_of(chunk)
+        spelled = {f.action for f in fragments if f.action is not None}
         assert spelled == set(chunk.actions), f"{where}: {chunk.id} does not spell its actions"
+        assert "\n\n" not in text_of(fragments), f"{where}: {chunk.id} leaves a line empty"
+        if chunk.choice is not None:
+            same = len(chunk.choice.values) == len(chunk.actions)
+            assert same, f"{where}: {chunk.id} has more values than actions, or fewer"
     for line in view.status(page, chunks):
         assert "\n" not in line.text, f"{where}: a status is one line"
     for clause in view.clauses(instruction):
         inside = 0 <= clause.start <= clause.end <= len(instruction)
         assert inside, f"{where}: the clause '{clause.text}' is outside of the instruction"
-    rows = view.inputs(Event("OBS", page.text, 0, instruction))
-    assert len(rows) <= _INPUTS, f"{where}: {len(rows)} inputs for one event"
-    assert {row.kind for row in rows} <= {*INPUT_KINDS}, f"{where}: an input of an unknown kind"
+    for event in (Event("OBS", page.text, 0, instruction), Event("ACT", "go on", 0, instruction)):
+        rows = view.inputs(event)
+        assert len(rows) <= _INPUTS, f"{where}: {len(rows)} inputs for one event"
+        for row in rows:
+            assert row.kind in INPUT_KINDS, f"{where}: no input is of kind {row.kind}"
+            assert 0 <= row.match <= 1, f"{where}: a match is from 0 to 1"
 
 
 def requests(
@@ -289,8 +297,14 @@ def _first_pages(kind: str) -> list[tuple[WorldProfile, str, Observation]]:
     pages = []
     with suppress(Exception):  # a stranger's world has a check of its own
         params = cast(EnvParams, registry().parse("env", kind))
-        for _, _, page, instruction in _moments(params, None):
+        world = complete(params.build(_resources()))
+        session, page = world.reset(world.tasks()[0])
+        for t in range(_PAGES):
+            instruction = world.instruction(session)
             pages.append((params.profile(), instruction, page))
+            if page.done or not page.actions:
+                break
+            session, page = world.step(session, _action(page, t, instruction))
     return pages
 
 
@@ -302,3 +316,13 @@ def _action(page: Observation, t: int, instruction: str) -> str:
 
 def _resources() -> Resources:
     return Resources(None, Hashing())
+
+
+def _plain(request: ContextRequest) -> tuple[object, ...]:
+    state = None if request.state is None else request.state.tobytes()
+    page = request.observation.text, request.observation.actions, tuple(request.source.all())
+    return request.instruction, *page, request.events, request.budget, state
+
+
+def _comparable(context: BuiltContext) -> tuple[object, ...]:
+    return ([(m.type, m.content) for m in context.messages], context.pieces, context.tokens)

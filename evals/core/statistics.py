@@ -24,8 +24,11 @@ def paired(
     """Return the mean of ``b - a`` over pairs, its 95 % interval, a p-value and the number of pairs.
 
     The interval is a percentile bootstrap over clusters; the p-value a two-sided sign-flip permutation
-    test, exact where all flips can be tried, else by random flips.
+    test, exact where all flips can be tried, else by random flips. Raises ``ValueError`` for unequal
+    lengths or no pairs.
     """
+    if len(a) != len(b) or not len(a):
+        raise ValueError(f"pairs are needed: {len(a)} and {len(b)} values")
     from scipy import stats
 
     members: dict[Hashable, list[float]] = {}

@@ -67,7 +67,7 @@ class Compress(FramedContext):
                 match_clarity = clarity(request)
                 # What cannot be told apart must not be dropped: an unclear page keeps up to all of it.
                 unclear = max(0.0, 1 - match_clarity / _CLEAR[is_partial])
-                ratio = ratio + unclear * (1 - ratio)
+                ratio += unclear * (1 - ratio)
             allowed = min(request.budget, round(ratio * whole.tokens))
             if whole.tokens <= allowed:
                 return whole

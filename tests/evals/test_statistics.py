@@ -32,6 +32,13 @@ def test_no_difference_is_not_found():
     assert (one["low"], one["p"]) == (1.0, 1.0)
 
 
+def test_the_seed_decides_and_bad_pairs_are_refused():
+    a, b = [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 1.0]
+    assert paired(a, b, seed=1) == paired(a, b, seed=1)
+    with pytest.raises(ValueError, match="pairs"):
+        paired([1.0], [])
+
+
 def test_what_hangs_together_is_resampled_together():
     rng = np.random.default_rng(0)
     of_cluster = rng.normal(size=12)

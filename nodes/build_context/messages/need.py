@@ -28,8 +28,8 @@ from stategate.envs.messages.reading import Format, format_of, spans
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.weights import load_arrays
 
-#: The kind that a checkpoint's JSON names.
-KIND = "need"
+#: The checkpoint that ships, and the kind that its JSON names.
+SHIPPED, KIND = "need", "need"
 #: Words are hashed to so many places; 0 stands for no word.
 BUCKETS = 8192
 #: Hashed words of a part's keys, and of a message.

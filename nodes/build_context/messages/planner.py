@@ -37,7 +37,12 @@ from stategate.nodes.build_context.messages.decisions import (
     HistorySettings,
     PreparedCall,
 )
-from stategate.nodes.build_context.messages.need import load_scorer, parts_of
+from stategate.nodes.build_context.messages.need import (
+    SHIPPED,
+    NeedScorer,
+    load_scorer,
+    parts_of,
+)
 from stategate.nodes.build_context.messages.parts import (
     Rendering,
     Shown,
@@ -74,9 +79,19 @@ class HistoryPlanner:
         embedder = registry().parse("embedder", self.settings.embedder)
         self._resources = Resources(embedder=embedder)  # type: ignore[arg-type]
         self._params = _params(kind, self.settings.budget, self.settings.model_extra or {})
-        # What ranks parts by need; other kinds have none.
-        ranks = isinstance(self._params, Compress) and self.settings.need
-        self._scorer = load_scorer(self.settings.need) if ranks else None
+        self._scorer = self._load_scorer()
+
+    def _load_scorer(self) -> NeedScorer | None:
+        """Return what ranks parts by need; None for other kinds, and where no checkpoint ships."""
+        if not isinstance(self._params, Compress) or not self.settings.need:
+            return None
+        try:
+            return load_scorer(self.settings.need)
+        except UserError as error:
+            if self.settings.need != SHIPPED:
+                raise
+            warn_once(f"{error}: the middleware ranks by words")
+            return None
 
     def __call__(
         self,

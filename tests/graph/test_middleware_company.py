@@ -1,0 +1,88 @@
+"""The middleware beside what agents bring: orphans, pictures, tools as mappings, approvals."""
+
+from typing import Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from stategate.graph.middleware import ContextMiddleware, recalled
+from stategate.nodes.build_context.messages import planner
+from stategate.stores.errors import UserError
+from tests.graph.test_middleware import (
+    ASK,
+    THREAD,
+    WORDS,
+    Recorder,
+    agent_of,
+    look_round,
+    messages_read,
+    size_of,
+    working_thread,
+)
+
+
+def test_a_result_without_its_call_is_noted_and_can_be_recalled() -> None:
+    asked, result = look_round(1)
+    messages = [HumanMessage("Look."), asked, HumanMessage("Still there?"), result]
+    messages += [AIMessage("Yes."), HumanMessage("Which seal?")]
+    shown = messages_read(messages)
+    assert [message.type for message in shown] == ["human", "human", "human", "ai", "human"]
+    assert "left out 1 earlier message;" in shown[1].text
+    assert "SEAL-1" in recalled("SEAL-1", messages, 2000)
+
+
+def test_an_image_without_words_goes_last_and_its_note_says_what_it_was() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    said = [HumanMessage("Plan a trip. " + WORDS, id="h"), AIMessage("Where to?", id="x")]
+    said += [
+        HumanMessage([image], id="image"),
+        AIMessage(WORDS, id="y"),
+        HumanMessage(WORDS, id="w"),
+    ]
+    messages = [*said, *(m for n in range(30) for m in look_round(n)), HumanMessage("Go on.")]
+    assert "image" in [m.id for m in messages_read(messages, budget=4000)]
+    note = next(m for m in messages_read(messages, budget=1800) if "left out" in m.text)
+    assert "[no text]" in note.text
+    name = note.text.partition(' "[no text]"')[0][-5:]
+    assert recalled(name, messages, 900) == "human: [no text]"
+
+
+def test_a_tool_that_is_given_as_a_mapping_keeps_its_name_recall() -> None:
+    model = Recorder(calls=0)
+    given = {"type": "function", "function": {"name": "recall", "parameters": {"type": "object"}}}
+    bound: list[Any] = []
+    object.__setattr__(model, "bind_tools", lambda tools, **_: bound.extend(tools) or model)
+    create_agent(model, [given], middleware=[ContextMiddleware()]).invoke(ASK)
+    assert given in bound
+    assert [one.name for one in bound if one is not given] == ["recall_message"]
+
+
+def test_a_person_approves_edits_and_rejects_calls() -> None:
+    model = Recorder(calls=4, prompts=[])
+    asks: Any = HumanInTheLoopMiddleware(interrupt_on={"read_page": True})
+    agent = agent_of(model, [ContextMiddleware(budget=1500), asks], checkpointer=InMemorySaver())
+    agent.invoke(ASK, THREAD)
+    edited = {"type": "edit", "edited_action": {"name": "read_page", "args": {"number": 9}}}
+    for decision in ({"type": "approve"}, edited, {"type": "reject", "message": "no"}):
+        out = agent.invoke(Command(resume={"decisions": [decision]}), THREAD)
+    out = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), THREAD)
+    assert out["messages"][-1].text == "done"
+    assert size_of(model.prompts[-1]) < 0.5 * size_of(out["messages"])
+    assert any("no" in m.text for m in model.prompts[-1] if isinstance(m, ToolMessage))
+
+
+def test_without_the_scorer_that_ships_words_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    thread = working_thread()
+    by_words = messages_read(thread, budget=2000, need="")
+
+    def missing(name: str) -> Any:
+        raise UserError(f"no checkpoint '{name}'")
+
+    monkeypatch.setattr(planner, "load_scorer", missing)
+    assert messages_read(thread, budget=2000) == by_words
+    with pytest.raises(UserError, match="no checkpoint 'mine'"):
+        ContextMiddleware(need="mine")
