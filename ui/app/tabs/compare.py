@@ -98,7 +98,7 @@ class CompareTab(common.AgentTab):
             budget = now[1]
             yield {self.budget: budget}
         self._worlds[workspace.tab] = now
-        # A page that opens asks twice: as it is drawn, and as its tab is chosen.
+        # What was compared stays as it is when the tab is chosen again.
         if comparison.lanes or not (workspace.trail and workspace.acts_at_once):
             yield self.show(workspace)
             return

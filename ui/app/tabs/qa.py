@@ -27,7 +27,7 @@ from stategate.ui.app.workspace import Workspace
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
 _ACTORS = ("extract", "answer")
-_FORGET = "To forget: Memory tab, click a fact, then the button Forget this fact. Facts:"
+_FORGET = "To forget: Memory tab, click a fact, then the red button Forget fact. Facts:"
 _NAMED = 12  # files of an upload that its summary names
 _FACTS = 8  # of long-term memory that stand beside the conversation
 _HINT = "The passages that it was made from, with their scores, and the turns before it."
