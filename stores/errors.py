@@ -40,7 +40,9 @@ def warn_once(line: str) -> None:
 
 def describe_error(error: BaseException, limit: int = 160) -> str:
     """Return what an error says on one line, without passwords; its type where it says nothing."""
-    return without_password(one_line(str(error)))[:limit] or type(error).__name__
+    line = without_password(one_line(str(error))) or type(error).__name__
+    cut = line[: limit - 1].rpartition(" ")[0] or line[: limit - 1]
+    return line if len(line) <= limit else f"{cut}…"
 
 
 def error_with_type(error: BaseException, limit: int = 160) -> str:

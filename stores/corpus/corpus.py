@@ -198,7 +198,7 @@ def open_corpus(name: str) -> Corpus:
     if is_database(name):
         return Corpus(name, create=False)
     if name not in corpus_names():
-        names = ", ".join(corpus_names()) or "none yet"
+        names = ", ".join(dict.fromkeys(["sample", *corpus_names()]))
         is_name = _NAME.fullmatch(name)
         fix = (
             f"stategate ingest FOLDER --corpus {name}" if is_name else "name a folder that is here"

@@ -131,10 +131,17 @@ def test_what_is_no_config_is_told(text, problem):
 
 def test_what_does_not_fit_the_world_is_replaced_and_named():
     agents = Agents(load_config("ui"))
-    config, lines = agents.fitted(config_of("{env: alfworld, actor: rule, updater: none}"))
-    assert (config.env.kind, config.actor.kind) == ("alfworld", "search_heuristic")
-    assert lines == ["rule became search_heuristic, which fits the world"]
-    assert agents.fitted(load_config("webshop")) == (load_config("webshop"), [])
+    text = "{env: alfworld, actor: policy, updater: none, context: recall}"
+    config, lines = agents.fitted(config_of(text), agents.config)
+    rooms = load_config("alfworld")
+    assert (config.actor.kind, config.context, config.memory) == (
+        "policy",
+        rooms.context,
+        rooms.memory,
+    )
+    fits = "recall became full, which fits the world"
+    assert lines == [fits, "memory, max_steps: as alfworld begins"]
+    assert agents.fitted(load_config("webshop"), agents.config) == (load_config("webshop"), [])
 
 
 def test_every_kind_is_explained():

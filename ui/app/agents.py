@@ -24,6 +24,9 @@ from stategate.stores.home import home, new_thread, this_user
 from stategate.stores.progress import Progress
 from stategate.ui.app.guard import bounds
 
+#: What a world begins with that another world's agent may not keep.
+_OF_WORLD = ("updater", "context", "actor", "memory", "max_steps")
+
 
 class Agents:
     """Builds the graph of a config once; all of them share what was loaded for one."""
@@ -47,14 +50,29 @@ class Agents:
             return base.model_copy(update={"embedder": self.config.embedder})
         return load_config({"env": world, "context": {"kind": "compress"}, "actor": "explore"})
 
-    def fitted(self, config: Config) -> tuple[Config, list[str]]:
-        """Return ``config`` with what cannot work in its world replaced, and a line a replacement."""
+    def fitted(self, config: Config, before: Config) -> tuple[Config, list[str]]:
+        """Return ``config`` with what cannot work in its world replaced, and a line a replacement.
+
+        In another world than that of ``before``, what was not edited becomes what the world begins with.
+        """
+        world, now, old = config.env.kind, config.model_dump(), before.model_dump()
+        fits = self.of_world(world).model_dump()
+        unedited = [s for s in _OF_WORLD if s not in config.model_fields_set or now[s] == old[s]]
+        unedited = unedited if world != before.env.kind else []
         nodes = {"updater": config.updater, "context": config.context, "actor": config.actor}
-        misfits = [slot for slot, node in nodes.items() if node.misfit(config.env)]
-        fits = self.of_world(config.env.kind).model_dump()
+        misfits = [s for s in nodes if s not in unedited and nodes[s].misfit(config.env)]
         lines = [f"{nodes[s].kind} became {fits[s]['kind']}, which fits the world" for s in misfits]
-        values = {**config.model_dump(), **{slot: fits[slot] for slot in misfits}}
-        return load_config(values), lines
+        if changed := [slot for slot in unedited if now[slot] != fits[slot]]:
+            lines.append(f"{', '.join(changed)}: as {world} begins")
+        return load_config({**now, **{slot: fits[slot] for slot in (*misfits, *unedited)}}), lines
+
+    @property
+    def episodes(self) -> Config:
+        """The config of episodes: the server's own, or ``ui`` where that one answers questions."""
+        if self.config.env.kind != "qa":
+            return self.config
+        models = {"llm": self.config.llm, "embedder": self.config.embedder}
+        return load_config("ui").model_copy(update=models)
 
     @property
     def questions(self) -> Config:
@@ -80,13 +98,27 @@ class Conversation:
         self._agents, self._models = agents, models
         self.last: StepResult | None = None
         self.thread = new_thread("ui-qa")
-        corpus = cast(QaEnv, agents.questions.env).corpus
-        self.settings = {"corpus": corpus, "context": "recall", "actor": "extract"}
+        self._take(agents.questions)
+
+    def _take(self, config: Config) -> None:
+        corpus = cast(QaEnv, config.env).corpus
+        self._base = config
+        self.settings = {
+            "corpus": corpus,
+            "context": config.context.kind,
+            "actor": config.actor.kind,
+        }
+
+    def configure(self, config: Config) -> None:
+        """Take another agent, with its own models; the conversation goes on."""
+        _require_corpus(config)
+        self._take(config)
+        self._models = lambda: config
 
     def config_of(self, own: Mapping[str, str]) -> Config:
-        """Return the server's agent for questions with choices, and the models of this tab."""
+        """Return the agent for questions with choices, and the models of this tab."""
         kinds = [f"actor.kind={own['actor']}", f"context.kind={own['context']}"]
-        base = self._agents.questions.model_dump(mode="json")
+        base = self._base.model_dump(mode="json")
         config = load_config(base, [*kinds, f"env.corpus={own['corpus']}"])
         models = self._models()
         return config.model_copy(update={"llm": models.llm, "embedder": models.embedder})
@@ -110,9 +142,7 @@ class Conversation:
         """Set corpus, context or actor; the conversation goes on."""
         chosen = {**self.settings, **{name: value for name, value in settings.items() if value}}
         bounds.require_place(chosen["corpus"])
-        env = cast(QaEnv, self.config_of(chosen).env)
-        if not Path(os.path.expandvars(env.corpus)).expanduser().exists():
-            env.open()  # one that is not there is told at once; a folder is read when it is asked
+        _require_corpus(self.config_of(chosen))
         self.settings = chosen
 
     def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepResult:
@@ -149,3 +179,10 @@ class Conversation:
         cast(QaEnv, config.env).index(self._agents(config).agent.resources)
         self.choose(corpus=corpus.name)
         return changes
+
+
+def _require_corpus(config: Config) -> None:
+    """Raise ``UserError`` where a config's corpus is missing; a folder is read when it is asked."""
+    env = cast(QaEnv, config.env)
+    if not Path(os.path.expandvars(env.corpus)).expanduser().exists():
+        env.open()

@@ -76,8 +76,10 @@ def make_app(agents: Agents) -> gr.Blocks:
         def nodes_of(tab: str, chosen: gr.SelectData) -> Any:
             if not tab:  # the page is loading
                 return gr.skip()
-            agent = app.of(tab).conversation if chosen.value == "QA" else app.of(tab)
-            return render_pipeline(agent.config)
+            workspace = app.of(tab)
+            if chosen.value in ("Compare", "Episode", "QA"):  # the other tabs play no agent
+                workspace.is_asking = chosen.value == "QA"
+            return render_pipeline(workspace.shown)
 
         places.select(nodes_of, [app.tab], [pipeline], **QUIET)
 

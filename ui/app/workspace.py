@@ -62,7 +62,9 @@ class Workspace:
         #: Set while a run of several steps shall end after the one that is being taken.
         self.is_stopping = False
         self.conversation = Conversation(agents, lambda: self.config)
-        self._take_agent(agents.config)
+        #: Whether the flow line and Settings show the conversation's agent, not the episode's.
+        self.is_asking = False
+        self._take_agent(agents.episodes)
 
     def _take_agent(self, config: Config) -> None:
         self.graph = self.agents(config)
@@ -80,6 +82,11 @@ class Workspace:
     def config(self) -> Config:
         """The agent's config, with what this tab swapped for the running episode."""
         return self.agent.config.model_copy(update=self.overrides)
+
+    @property
+    def shown(self) -> Config:
+        """The config that the flow line and Settings show."""
+        return self.conversation.config if self.is_asking else self.config
 
     @property
     def view(self) -> View:

@@ -44,7 +44,7 @@ class CompareTab(common.AgentTab):
         self._comparisons: defaultdict[str, Comparison] = defaultdict(Comparison)
         #: The world and budget that each browser tab's boxes were last set for.
         self._worlds: dict[str, tuple[str, int]] = {}
-        config = app.agents.config
+        config = app.agents.episodes
         kinds = registry().fitting("context", config.env)
         with gr.Row(elem_classes="sg-agentbar"):
             self.kinds = common.choice(
@@ -88,7 +88,7 @@ class CompareTab(common.AgentTab):
     async def begin(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Draw the tab for a page that was just opened; what can be compared at once is."""
         comparison = self.comparison(workspace)
-        env, own = workspace.config.env, self.app.agents.config
+        env, own = workspace.config.env, self.app.agents.episodes
         now = (env.kind, workspace.config.context.budget)
         world, limit = self._worlds.get(workspace.tab, (own.env.kind, own.context.budget))
         if world != env.kind:
@@ -207,15 +207,13 @@ class CompareTab(common.AgentTab):
     def _moment(self, workspace: Workspace) -> int | None:
         """Return the step that is compared at (None: now), and name it."""
         comparison = self.comparison(workspace)
-        if comparison.step is not None:
-            comparison.label = f"Step {comparison.step + 1}, before it was taken"
-        elif not workspace.running.done:
-            comparison.label = f"Now: step {len(workspace.trail) + 1}"
-        elif not workspace.trail:
-            raise UserError("this episode has no moment to compare: start one")
-        else:
-            comparison.step = len(workspace.trail) - 1  # the episode is over
-            comparison.label = f"Step {comparison.step + 1}, the last"
+        taken = len(workspace.trail)
+        if comparison.step is None and workspace.running.done:  # the last step is compared
+            if not taken:
+                raise UserError("this episode has no moment to compare: start one")
+            comparison.step = taken - 1
+        number = taken if comparison.step is None else comparison.step
+        comparison.label = f"Before step {number + 1}"
         return comparison.step
 
     @on_event

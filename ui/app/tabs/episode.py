@@ -89,7 +89,7 @@ class EpisodeTab(common.AgentTab):
 
     def __init__(self, app: App, pipeline: gr.HTML) -> None:
         self.app, self.pipeline = app, pipeline
-        config = app.agents.config
+        config = app.agents.episodes
         with gr.Row(elem_classes="sg-picker"):
             worlds = [kind for kind in sorted(registry().kinds("env")) if kind != "qa"]
             self.world = common.choice("World", "world", 130, choices=worlds, scale=1)
@@ -130,7 +130,7 @@ class EpisodeTab(common.AgentTab):
         resources, world = workspace.agent.resources, ("choices", config.env.model_dump_json())
         tasks = resources.once(world, lambda: task_choices(workspace.world))
         return {
-            self.pipeline: render_pipeline(config),
+            self.pipeline: render_pipeline(workspace.shown),
             self.status: common.failed(problem) if problem is not None else "",
             self.trail: view.trail,
             self.page: view.page,
@@ -165,6 +165,7 @@ class EpisodeTab(common.AgentTab):
     def load(self, workspace: Workspace) -> Update:
         """Draw the tab for a page that was just opened or reloaded, perhaps in the middle of a step."""
         open_first(workspace)
+        workspace.is_asking = False  # a page opens with its episode
         return self.show(workspace)
 
     @on_move("going back …")

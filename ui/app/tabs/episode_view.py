@@ -28,7 +28,7 @@ from stategate.ui.actions import (
     unscored,
 )
 from stategate.ui.app.context import in_words, render_context
-from stategate.ui.app.html import empty, macros, note, short
+from stategate.ui.app.html import empty, macros, note, plural, short
 from stategate.ui.app.tabs.common import failed
 from stategate.ui.app.workspace import Seen, Workspace
 
@@ -114,7 +114,7 @@ def _draw_end(view: Drawn, workspace: Workspace, session: Session) -> None:
         reward = macros("episode").reward(values["reward"], reward_parts(last_page))
     else:
         reward = macros("episode").unfinished()
-    totals = [f"{values['steps']} steps", f"{values['tokens']:,} tokens of context"]
+    totals = [plural(values["steps"], "step"), f"{values['tokens']:,} tokens of context"]
     if values["model_tokens"]:
         totals.append(f"{values['model_tokens']:,} tokens by the model")
     page = _page(workspace, last_page, PageLook(is_live=False))

@@ -10,7 +10,7 @@ from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import Fact
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.guard import bounds
-from stategate.ui.app.html import day, note, short
+from stategate.ui.app.html import day, note, plural, short
 from stategate.ui.app.tabs.common import QUIET, Tab, Update, box, button, choice, frame, on_event
 
 #: Facts that a search would show an agent; those that are listed; rows of a bank shown at once.
@@ -59,7 +59,7 @@ class MemoryTab(Tab):
                 if one.fact not in apart
             ]
             rows = found + [row for row in rows if row[0] in apart]
-        label = f"{len(rows):,} of {len(facts):,} facts (click one to see its source, or forget it)"
+        label = f"{len(rows):,} of {plural(len(facts), 'fact')} (click one to see its source, or forget it)"
         return {
             self.facts: gr.update(value=rows, label=label),
             self.forget: gr.update(visible=False),
@@ -86,7 +86,7 @@ class MemoryTab(Tab):
         """Forget a fact in every store; say what went from where."""
         place, stores = self._agents.memory, self._agents.places()
         counts = forget_everywhere(place.open(), place.owner, [fact], places=stores)
-        gone = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+        gone = ", ".join(plural(n, what.removesuffix("s")) for what, n in counts.items() if n)
         message = f"Forgotten: {gone}." if counts["facts"] else "Nothing was there to forget."
         return {**self.look(words), self.status: note(message, "good")}
 
@@ -100,10 +100,11 @@ class BanksPanel(Tab):
         self.status = gr.HTML(elem_id="sg-bank-status")
         widths = [110, 70, 300, 620]
         self.rows = frame("bank-rows", "Rows", _BANK, column_widths=widths, show_search="search")
-        opened.select(
+        banks = opened.select(
             lambda: gr.update(choices=list(map(str, known_banks()))), None, [self.choice], **QUIET
         )
-        self.choice.change(self.look, [self.choice], [self.rows, self.status], **QUIET)
+        for event in (banks.then, self.choice.change):
+            event(self.look, [self.choice], [self.rows, self.status], **QUIET)
 
     @on_event
     def look(self, folder: str | None) -> Update:
@@ -113,7 +114,7 @@ class BanksPanel(Tab):
             return {self.rows: [], self.status: note(hint)}
         bank = Bank(bounds.require_place(folder))
         best = sorted(bank.rows(), key=lambda row: (-row.q, row.n))[:ROWS]
-        label = f"{len(best)} of {len(bank):,} rows: {bank.kind} bank made with {bank.make}"
+        label = f"{len(best)} of {plural(len(bank), 'row')}: {bank.kind} bank made with {bank.make}"
         return {self.rows: gr.update(value=[_row(r) for r in best], label=label)}
 
 

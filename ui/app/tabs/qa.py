@@ -109,14 +109,16 @@ class QaTab(common.AgentTab):
             self.sources: self._sources(talk),
             self.remembered: self._remembered(talk),
             self.corpus: gr.update(choices=names, value=own["corpus"]),
-            self.context: own["context"],
-            self.actor: own["actor"],
+            self.context: _choices(_CONTEXTS, own["context"]),
+            self.actor: _choices(_ACTORS, own["actor"]),
             **self.idle(),
         }
 
     def idle(self, *values: object) -> Update:
-        """Return the buttons as they are while nothing goes on."""
-        return {self.send: gr.update(interactive=True)}
+        """Return the button as it is while nothing goes on, after an error the corpus that stays."""
+        talks = [self.app.of(str(tab)).conversation for tab in values[:1]]
+        kept: Update = {self.corpus: talk.settings["corpus"] for talk in talks}
+        return {self.send: gr.update(interactive=True), **kept}
 
     def busy(self) -> Update:
         """Return the buttons as they are while something goes on."""
@@ -185,7 +187,7 @@ class QaTab(common.AgentTab):
     def choose(self, workspace: Workspace, corpus: str, context: str, actor: str) -> Update:
         """Take another corpus, builder or actor."""
         workspace.conversation.choose(corpus=corpus, context=context, actor=actor)
-        return {self.pipeline: render_pipeline(workspace.conversation.config)}
+        return {self.pipeline: render_pipeline(workspace.shown)}
 
     @on_move("reading the files …")
     def add(self, workspace: Workspace, files: list[str] | None) -> Update:
@@ -205,12 +207,18 @@ class QaTab(common.AgentTab):
         gr.on([self.chat.clear, self.fresh.click], self.restart, [tab], outputs, **QUIET)
         bar = [tab, self.corpus, self.context, self.actor]
         choosing = [self.corpus.input, self.context.input, self.actor.input]
-        gr.on(choosing, self.choose, bar, [self.status, self.send, self.pipeline], **QUIET)
+        changed = [self.corpus, self.status, self.send, self.pipeline]
+        gr.on(choosing, self.choose, bar, changed, **QUIET)
+
+
+def _choices(kinds: Sequence[str], now: str) -> Update:
+    """Return the choice between kinds and the one that is there now."""
+    return gr.update(choices=list(dict.fromkeys([*kinds, now])), value=now)
 
 
 def sources_of(context: BuiltContext, chunks: Sequence[Chunk]) -> list[str]:
     """Return the names of the documents that a context quotes, in its order."""
-    names = {chunk.id: str(chunk.data.get("document") or chunk.id) for chunk in chunks}
+    names = {c.id: str(c.data["document"]) for c in chunks if "document" in c.data}
     return list(dict.fromkeys(names[p.id] for p in context.pieces if p.text and p.id in names))
 
 

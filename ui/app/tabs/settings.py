@@ -14,7 +14,6 @@ from stategate.ui.app.html import macros, note
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, button, on_event, on_move
 from stategate.ui.app.tabs.episode import EpisodeTab, open_first
-from stategate.ui.app.tabs.episode_view import render_pipeline
 from stategate.ui.app.workspace import Workspace
 
 
@@ -45,7 +44,7 @@ class SettingsTab(common.AgentTab):
         self.base = gr.State("")
         tab, text = app.tab, [self.text, self.base, self.status]
         opened.select(self.show, [tab, self.base], text, **QUIET)
-        turned = [places, self.kinds, episode.pipeline, *text]
+        turned = [places, self.kinds, *text]
         episode.pipeline.click(self.turn_to, [tab, self.base], turned, **QUIET)
         outputs = [*text, *episode.outputs]
         self.apply.click(self.use, [tab, self.text], outputs, **QUIET)
@@ -53,14 +52,29 @@ class SettingsTab(common.AgentTab):
     @on_event
     def show(self, workspace: Workspace, base: str) -> Update:
         """Show the agent of the tab; edits stay while it is the same agent."""
-        text = as_yaml(workspace.config)
+        text = as_yaml(workspace.shown)
         return {} if text == base else {self.text: text, self.base: text}
 
     @on_move("opening the world …")
     def use(self, workspace: Workspace, text: str) -> Update:
-        """Give the tab this agent; the episode begins again, in another world its first task."""
-        config, replaced = self.app.agents.fitted(config_of(text))
+        """Give this agent to the episode or, where it answers questions, to the conversation."""
+        config, replaced = self.app.agents.fitted(config_of(text), workspace.shown)
         bounds.require_config(config.model_dump(mode="json"))
+        is_asking = config.env.kind == "qa"
+        if is_asking:
+            workspace.conversation.configure(config)
+        else:
+            self._play(workspace, config)
+        workspace.is_asking = is_asking
+        what = "the QA tab answers" if is_asking else "this browser tab plays"
+        lead = f"Applied: {what} with it from now on."
+        applied = note(". ".join(replaced), "warn" if replaced else "good", lead)
+        written = as_yaml(config)
+        own: Update = {self.text: written, self.base: written, self.status: applied}
+        return {**self._episode.show(workspace), **own}
+
+    def _play(self, workspace: Workspace, config: Config) -> None:
+        """Begin the episode again with an agent; in another world its first task."""
         session = workspace.session
         task = dict(session.values.get("episode") or {}) if session is not None else {}
         workspace.configure(config)
@@ -68,20 +82,14 @@ class SettingsTab(common.AgentTab):
             workspace.start(task)
         else:
             open_first(workspace)
-        lead = "Applied: this browser tab plays with it from now on."
-        applied = note(". ".join(replaced), "warn" if replaced else "good", lead)
-        written = as_yaml(config)
-        own: Update = {self.text: written, self.base: written, self.status: applied}
-        return {**self._episode.show(workspace), **own}
 
     @on_event
     def turn_to(self, workspace: Workspace, base: str, event: gr.EventData) -> Update:
         """Open the settings of the node that was clicked in the flow line."""
         kinds = render_kinds(common.chosen(event, "slot"))
-        text = as_yaml(workspace.config)
+        text = as_yaml(workspace.shown)
         edit: Update = {} if text == base else {self.text: text, self.base: text}
-        edit |= {self.kinds: kinds, self._episode.pipeline: render_pipeline(workspace.config)}
-        return {self._places: gr.Tabs(selected="settings"), **edit}
+        return {self._places: gr.Tabs(selected="settings"), self.kinds: kinds, **edit}
 
 
 def render_kinds(opened: str = "context") -> Markup:
