@@ -404,4 +404,4 @@ def _legal_form(agent: Agent, action: str, observation: Observation) -> str:
         if legal is not None and agent.resources.profile.view.actions.accepts(legal, observation):
             return legal
     nearest = nearest_actions(action, observation.actions)
-    raise UserError(f"illegal action '{action}' on this page: possible are {nearest}")
+    raise UserError(f"illegal action '{action[:200]}' on this page: possible are {nearest}")

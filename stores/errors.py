@@ -38,10 +38,14 @@ def warn_once(line: str) -> None:
     logging.getLogger("stategate").warning(line)
 
 
+_LONGEST = 30  # letters of a word
+
+
 def describe_error(error: BaseException, limit: int = 160) -> str:
     """Return what an error says on one line, without passwords; its type where it says nothing."""
     line = without_password(one_line(str(error))) or type(error).__name__
-    cut = line[: limit - 1].rpartition(" ")[0] or line[: limit - 1]
+    words, _, tail = line[: limit - 1].rpartition(" ")
+    cut = line[: limit - 1] if len(tail) > _LONGEST else words  # a path is cut where it must be
     return line if len(line) <= limit else f"{cut}…"
 
 

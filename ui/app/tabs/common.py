@@ -208,7 +208,8 @@ def radio(label: str, name: str, width: int = 220, **more: Any) -> gr.Radio:
 def budget(name: str, value: int) -> gr.Slider:
     """Return the slider for the tokens that a context may have, called ``sg-NAME``."""
     how: dict[str, Any] = {"label": "Budget (tokens)", "min_width": 220, "scale": 2}
-    return gr.Slider(20, 2000, value=value, step=10, elem_id=f"sg-{name}", **how)
+    # From 0 on: what is typed is read letter by letter.
+    return gr.Slider(0, 2000, value=value, step=10, elem_id=f"sg-{name}", **how)
 
 
 def clickable_html(name: str) -> gr.HTML:

@@ -238,14 +238,16 @@ class EpisodeTab(common.AgentTab):
         """Go on with the context builder, budget and actor that the bar says, or show more of them."""
         if MORE in (kind, actor):
             slot, box = ("context", self.context) if kind == MORE else ("actor", self.actor)
-            return {box: gr.update(**quick(slot, workspace.config, is_whole=True))}
+            more = gr.update(**quick(slot, workspace.config, is_whole=True))
+            return {**self.show(workspace), box: more}
         context = workspace.config.context
         values = context.model_dump(mode="json") if kind == context.kind else {"kind": kind}
-        slots: dict[str, Any] = {"context": {**values, "budget": int(budget)}}
+        slots: dict[str, Any] = {"context": {**values, "budget": max(int(budget), 1)}}
         if actor != workspace.config.actor.kind:
             slots["actor"] = {"kind": actor}
-        workspace.swap(slots)
-        return self.show(workspace)
+        if "actor" in slots or slots["context"] != context.model_dump(mode="json"):
+            workspace.swap(slots)
+        return {**self.show(workspace), self.budget: gr.skip()}  # one may be typing
 
     @on_move(_OPENING)
     def begin(self, workspace: Workspace, chosen: int | str | None) -> Update:
@@ -272,7 +274,7 @@ class EpisodeTab(common.AgentTab):
         self.trail.click(self.look, [tab], **how)
         bar = [tab, self.context, self.budget, self.actor]
         gr.on([self.context.input, self.actor.input], self.swap, bar, **how)
-        self.budget.input(self.swap, bar, trigger_mode="always_last", **how)
+        self.budget.change(self.swap, bar, trigger_mode="always_last", **how)
         self.state.wire(self.trail)
 
 

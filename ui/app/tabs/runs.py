@@ -117,6 +117,6 @@ def facts_of(run: Run) -> Markup:
 
 
 def _episode(row: Mapping[str, object]) -> list[object]:
-    values = [row.get("reward") or 0.0, row.get("steps"), row.get("tokens")]
+    values = [round(float(row.get("reward") or 0), 3), row.get("steps"), row.get("tokens")]
     place = [row.get("goal"), row.get("agent"), outcome_of(row)]
     return [*place, *values, short(row.get("error") or "", 120)]
