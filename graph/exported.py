@@ -17,7 +17,7 @@ from stategate.stores.errors import UNREADABLE, UserError, user_error_context, w
 from stategate.stores.files import parse_json
 from stategate.stores.sql import is_sqlite
 
-_EXPORT = "[{'role': 'user', 'content': …}, …], or {'messages': […]}"
+_EXPORT = '[{"role": "user", "content": …}, …], or {"messages": […]}'
 #: Keys under which a record keeps its messages, or what holds them.
 _KEYS = ("messages", "values", "channel_values", "traj", "history")
 

@@ -18,7 +18,7 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import MemoryPlace
 from stategate.nodes.write_memory.long_term import memory_place
 from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names
-from stategate.stores.corpus.documents import read_document
+from stategate.stores.corpus.documents import Skipped, read_document
 from stategate.stores.errors import UserError
 from stategate.stores.home import home, new_thread, this_user
 from stategate.stores.progress import Progress
@@ -119,7 +119,8 @@ class Conversation:
         """Return the agent for questions with choices, and the models of this tab."""
         kinds = [f"actor.kind={own['actor']}", f"context.kind={own['context']}"]
         base = self._base.model_dump(mode="json")
-        config = load_config(base, [*kinds, f"env.corpus={own['corpus']}"])
+        base["env"]["corpus"] = own["corpus"]  # a name, whatever it would be in YAML
+        config = load_config(base, kinds)
         models = self._models()
         return config.model_copy(update={"llm": models.llm, "embedder": models.embedder})
 
@@ -166,15 +167,17 @@ class Conversation:
         The sample and folders are not added to: a corpus is made. A file of the same name replaces
         the earlier one.
         """
+        paths = Progress([Path(file) for file in files], "read", unit="file")
+        read = [read_document(path, path.name, f"upload:{path.name}") for path in paths]
+        skipped = [one for one in read if isinstance(one, Skipped)]
+        if len(skipped) == len(read):
+            why = "; ".join(f"{s.id}: {s.why}" for s in skipped) or "no file"
+            raise UserError(f"nothing could be read ({why})")
         name = self.settings["corpus"]
         corpus = Corpus(name if name in corpus_names() else new_thread("uploads"))
         changes = Changes()
-        for path in Progress([Path(file) for file in files], "read", unit="file"):
-            origin = f"upload:{path.name}"
-            changes.extend(corpus.sync(origin, [read_document(path, path.name, origin)]))
-        if not changes.read:
-            why = "; ".join(f"{s.id}: {s.why}" for s in changes.skipped) or "no file"
-            raise UserError(f"nothing could be read ({why})")
+        for one in read:
+            changes.extend(corpus.sync(f"upload:{one.id}", [one]))
         config = self.config_of({**self.settings, "corpus": corpus.name})
         cast(QaEnv, config.env).index(self._agents(config).agent.resources)
         self.choose(corpus=corpus.name)
