@@ -18,7 +18,8 @@ from stategate.nodes.protocols import SLOTS
 from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.remember import Memory
 from stategate.stores.bank import Bank, bank_place, known_banks
-from stategate.stores.errors import UserError
+from stategate.stores.corpus.corpus import corpus_names
+from stategate.stores.errors import UserError, describe_error
 from stategate.stores.home import home
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import cuts
@@ -28,6 +29,7 @@ from stategate.ui.app.tabs.memory import MemoryTab
 from stategate.ui.app.tabs.runs import RunsTab, published
 from stategate.ui.app.tabs.settings import as_yaml, config_of, render_kinds
 from stategate.ui.app.tabs.threads import ThreadsTab
+from stategate.ui.app.workspace import Workspace
 from tests.evals.test_replay import OPENAI
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -142,6 +144,24 @@ def test_what_does_not_fit_the_world_is_replaced_and_named():
     fits = "recall became full, which fits the world"
     assert lines == [fits, "memory, max_steps: as alfworld begins"]
     assert agents.fitted(load_config("webshop"), agents.config) == (load_config("webshop"), [])
+
+
+def test_a_wrong_corpus_or_file_changes_nothing(tmp_path):
+    talk = Workspace("t", Agents(load_config("ui"))).conversation
+    for name in ("2024", "a b", "null"):
+        with pytest.raises(UserError, match=r"corpora: sample\)"):
+            talk.choose(corpus=name)
+    broken = tmp_path / "broken.pdf"
+    broken.write_bytes(b"%PDF nothing")
+    with pytest.raises(UserError, match="nothing could be read"):
+        talk.add_files([str(broken)])
+    assert (talk.settings["corpus"], corpus_names()) == ("sample", [])
+
+
+def test_an_error_is_cut_between_words():
+    told = describe_error(UserError("a line of words " * 30))
+    assert (len(told) <= 160, told.endswith(("a…", "line…", "of…", "words…"))) == (True, True)
+    assert len(describe_error(UserError("cannot read " + "x" * 300))) == 160
 
 
 def test_every_kind_is_explained():

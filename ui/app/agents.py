@@ -53,7 +53,7 @@ class Agents:
     def fitted(self, config: Config, before: Config) -> tuple[Config, list[str]]:
         """Return ``config`` with what cannot work in its world replaced, and a line a replacement.
 
-        In another world than that of ``before``, what was not edited becomes what the world begins with.
+        In another world than that of ``before``, what was not edited becomes as that world begins.
         """
         world, now, old = config.env.kind, config.model_dump(), before.model_dump()
         fits = self.of_world(world).model_dump()
@@ -96,7 +96,8 @@ class Conversation:
 
     def __init__(self, agents: Agents, models: Callable[[], Config]) -> None:
         self._agents, self._models = agents, models
-        self.last: StepResult | None = None
+        #: The last answer, and the session that gave it: settings may have changed since.
+        self.last: tuple[StepResult, Session] | None = None
         self.thread = new_thread("ui-qa")
         self._take(agents.questions)
 
@@ -151,10 +152,10 @@ class Conversation:
 
         A question that an error cut short is answered when it is asked again.
         """
-        thread = self.thread
-        result = self.session.ask(question.strip(), on_text)
+        thread, session = self.thread, self.session
+        result = session.ask(question.strip(), on_text)
         if thread == self.thread:  # no other conversation was begun meanwhile
-            self.last = result
+            self.last = result, session
         return result
 
     def restart(self) -> None:

@@ -116,6 +116,28 @@ def test_a_strangers_plug_in_by_its_parameters(new_tab):
     page.locator("#sg-side .sg-context").wait_for()
 
 
+def test_settings_shows_and_takes_the_agent_in_view(new_tab):
+    page = new_tab(on="QA")
+    page.locator("#sg-pipeline", has_text="recall").wait_for()
+    page.locator("#sg-pipeline [data-slot=context]").click()
+    text = page.locator("#sg-yaml .cm-content")
+    expect(text).to_contain_text("kind: qa")
+    text.fill("{env: qa, context: {kind: full, budget: 900}}")
+    button(page, "Apply to this tab").click()
+    page.locator("#sg-settings-status", has_text="the QA tab answers").wait_for()
+    expect(page.locator("#sg-pipeline")).to_contain_text("full · 900")
+    tab(page, "QA")
+    expect(page.locator("#sg-qa-context input:checked")).to_have_value("full")
+    tab(page, "Episode")
+    expect(page.locator("#sg-world input").first).to_have_value("webshop")
+    budget = page.locator("#sg-budget input[type=number]")
+    budget.click()
+    budget.press("Control+a")
+    page.keyboard.type("150", delay=100)
+    expect(page.locator("#sg-pipeline")).to_contain_text("compress · 150")
+    assert not page.locator(".toast-body").count(), "a number is typed digit by digit"
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_tab_fits_and_can_be_read(new_tab, dark):
     page = new_tab(dark=dark)  # one step in, among what was found

@@ -88,7 +88,7 @@ def test_a_question_over_uploaded_files_and_what_is_remembered_of_it(page, new_t
     press_row(page, "#sg-facts", -1)
     expect(page.locator("#sg-memory-status")).to_contain_text("ui-qa-")
     page.locator("#sg-forget").click()
-    page.locator("#sg-memory-status", has_text="Forgotten: 1 facts").wait_for()
+    page.locator("#sg-memory-status", has_text="Forgotten: 1 fact,").wait_for()
     expect(facts).to_have_count(1)
     home = place / "home"
     files = [path for path in home.glob("*.sqlite*") if path.is_file()]
@@ -96,7 +96,7 @@ def test_a_question_over_uploaded_files_and_what_is_remembered_of_it(page, new_t
     assert stores == [], "the button forgets in every store, as `memory forget` does"
     fill(page, "#sg-memory-words", "night")
     button(page, "Search").click()
-    expect(page.locator("#sg-facts")).to_contain_text("1 of 1 facts")
+    expect(page.locator("#sg-facts")).to_contain_text("1 of 1 fact ")
 
 
 def test_an_answer_is_streamed_or_taken_back_and_a_dead_model_can_be_asked_again(

@@ -107,7 +107,7 @@ class EpisodeTab(common.AgentTab):
             self.run = common.button("Auto-run", "run", 96, scale=None)
             self.stop = common.button("Stop", "stop", 84, variant="stop", visible=False)
             self.back = common.button("Back", "back", 84, scale=None)
-            hint = "act yourself: click on the page, or type an action"
+            hint = "or type an action yourself"
             self.typed = common.bare_box(hint, "typed", 4)
             self.act = common.button("Act", "act", 64, scale=None)
         self.status = gr.HTML(elem_id="sg-status")

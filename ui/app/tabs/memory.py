@@ -59,7 +59,8 @@ class MemoryTab(Tab):
                 if one.fact not in apart
             ]
             rows = found + [row for row in rows if row[0] in apart]
-        label = f"{len(rows):,} of {plural(len(facts), 'fact')} (click one to see its source, or forget it)"
+        count = f"{len(rows):,} of {plural(len(facts), 'fact')}"
+        label = f"{count} (click one to see its source, or forget it)"
         return {
             self.facts: gr.update(value=rows, label=label),
             self.forget: gr.update(visible=False),

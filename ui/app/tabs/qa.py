@@ -3,7 +3,7 @@
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import gradio as gr
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -116,19 +116,19 @@ class QaTab(common.AgentTab):
 
     def idle(self, *values: object) -> Update:
         """Return the button as it is while nothing goes on, after an error the corpus that stays."""
-        talks = [self.app.of(str(tab)).conversation for tab in values[:1]]
-        kept: Update = {self.corpus: talk.settings["corpus"] for talk in talks}
-        return {self.send: gr.update(interactive=True), **kept}
+        button: Update = {self.send: gr.update(interactive=True)}
+        if not values:
+            return button
+        return {**button, self.corpus: self.app.of(str(values[0])).conversation.settings["corpus"]}
 
     def busy(self) -> Update:
         """Return the buttons as they are while something goes on."""
         return {self.send: gr.update(interactive=False)}
 
     def _sources(self, talk: Conversation) -> Markup:
-        last = talk.last
-        if last is None:
+        if talk.last is None:
             return empty("What an answer is made from", _HINT)
-        agent = talk.session.agent
+        last, agent = talk.last[0], talk.last[1].agent
         chunks = cast(QaEnv, agent.config.env).source(last.observation, agent.resources).all()
         costs = f"answered in {brief(last.seconds)}: {last.decision.reason}"
         read = f"read: {', '.join(sources_of(last.context, chunks)) or 'no passage'}"
@@ -142,7 +142,7 @@ class QaTab(common.AgentTab):
         """Draw the newest facts of long-term memory: those that the last answer quotes first."""
         place = self.app.agents.memory
         facts = place.open().facts(place.owner)[::-1]
-        said = talk.last.decision.action if talk.last is not None else ""
+        said = talk.last[0].decision.action if talk.last is not None else ""
         facts.sort(key=lambda fact: (fact.text not in said, fact.valid_to is not None))
         rows = [(f.text, f.text in said, day(f.valid_to)) for f in facts[:_FACTS]]
         return macros("parts").remembered(rows, len(facts))
@@ -175,7 +175,7 @@ class QaTab(common.AgentTab):
             raise
         if talk.thread == thread and talk.last is not None:
             update = await common.in_thread(self._update, talk)
-            yield {**update, self.status: _told(talk.last)}
+            yield {**update, self.status: _told(talk.last[0])}
 
     @on_event
     def restart(self, workspace: Workspace) -> Update:
@@ -211,7 +211,7 @@ class QaTab(common.AgentTab):
         gr.on(choosing, self.choose, bar, changed, **QUIET)
 
 
-def _choices(kinds: Sequence[str], now: str) -> Update:
+def _choices(kinds: Sequence[str], now: str) -> dict[str, Any]:
     """Return the choice between kinds and the one that is there now."""
     return gr.update(choices=list(dict.fromkeys([*kinds, now])), value=now)
 

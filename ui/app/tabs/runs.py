@@ -116,7 +116,7 @@ def facts_of(run: Run) -> Markup:
     return macros("runs").run(run.folder.name, facts_of_run, plots)
 
 
-def _episode(row: Mapping[str, object]) -> list[object]:
-    values = [round(float(row.get("reward") or 0), 3), row.get("steps"), row.get("tokens")]
+def _episode(row: Mapping[str, Any]) -> list[object]:
+    values = [round(row.get("reward") or 0.0, 3), row.get("steps"), row.get("tokens")]
     place = [row.get("goal"), row.get("agent"), outcome_of(row)]
     return [*place, *values, short(row.get("error") or "", 120)]
