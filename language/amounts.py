@@ -16,6 +16,7 @@ from stategate.language.words import CARDINALS, stem
 _LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _SMALL, _CURRENCIES = frozenset(_LISTS["small"]), frozenset(_LISTS["currencies"])
 _SIGNS = frozenset("$€£")
+LETTER_SIZES: dict[str, str] = _LISTS["sizes"]
 #: The dimension of each unit, and how many of the dimension's base unit it is.
 _UNIT_SIZES: dict[str, tuple[str, float]] = {
     unit: (kind, float(size)) for unit, (kind, size) in _LISTS["units"].items()
@@ -139,6 +140,8 @@ def tokens(text: str) -> tuple[Token, ...]:
             if is_money and re.match(r"k(?![^\W\d_])", plain[end:]):
                 value, end = value * 1000, end + 1  # $2k, 1.5k
             raw.append(_number(value, word, start, end))
+        elif word in LETTER_SIZES and raw and raw[-1].key == stem("size"):
+            raw.append(Token(stem(LETTER_SIZES[word]), LETTER_SIZES[word], start, end))
         elif not raw or start >= raw[-1].end:
             is_glued = len(word) == 1 and _is_glued(plain, start, end)
             raw.append(Token(stem(word), word, start, end, is_glued=is_glued))
@@ -273,7 +276,7 @@ def _is_unit(following: Token, number: Token, plain: str) -> bool:
     if following.word in ("in", "m", "w", "v", "g", "l"):
         after = plain[following.end : following.end + 2]
         if gap == "":
-            return following.word != "l"  # "30L" is as often a length
+            return True
         return gap == " " and (not after.strip() or after[0] in ".,;)x")
     return gap in ("", " ", "-")
 

@@ -350,7 +350,9 @@ class _Moment:
             ),
             default="",
         )
-        why = "nobody looked there yet" if unseen else "to look again"
+        goal, is_held = self._goal, kind_of(self._knowledge.hand) == self._goal.thing
+        again = f"no {goal.target if is_held else goal.thing} left that was seen; to look again"
+        why = "nobody looked there yet" if unseen else again
         return (f"go to {place}", why) if place else ("", "nowhere to go")
 
     def first(self, verb: str, fits: Callable[[Command], bool] = lambda command: True) -> str:

@@ -15,6 +15,7 @@ from stategate.language.instruction.weights import Floats, array, labels, likene
 
 _FUZZY, _FUZZY_LONG = 4, 8  # letters of a word that may hold one slip, or two
 _REACH = 4  # words that a name reaches
+_SAME = 0.8  # cosine of meanings from which two spellings are one word
 _ENOUGH = 0.6  # quality from which a word counts as found
 _JOINTS = ("", "-", ".", "#", "_")  # what stands within a name
 
@@ -51,7 +52,9 @@ def token_matches(parsed: ParsedInstruction, key: Token) -> tuple[tuple[int, flo
         if token.value is None and len(token.word) >= _FUZZY and not token.is_small:
             distance = OSA.distance(key.word, token.word, score_cutoff=slips)
             if distance <= slips and (token.word[0] == key.word[0] or distance == 1):
-                matches.append((i, 1.0 - 0.15 * distance))
+                # "gray" means the same as "grey": it is the same word, spelled otherwise.
+                is_same = likeness(key.key, token.key) >= _SAME
+                matches.append((i, 1.0 if is_same else 1.0 - 0.15 * distance))
     return tuple(matches)
 
 
@@ -66,6 +69,24 @@ def covered(parsed: ParsedInstruction, text: str) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=65536)
+def value_words(parsed: ParsedInstruction, value: str) -> tuple[Token, ...]:
+    """Return the words of a value; its code ("a3-army green") only where the instruction says one."""
+    words = content(value) or tokens(value)
+    rest = _without_code(words)
+    coded = (_without_code(parsed.tokens[i:]) for i, t in enumerate(parsed.tokens) if t.is_glued)
+    named = {name[0].key for name in coded if name}
+    is_said = words[:1] and words[0].key in parsed.places
+    return words if is_said or not rest or named.intersection(t.key for t in rest) else rest
+
+
+def _without_code(words: tuple[Token, ...]) -> tuple[Token, ...]:
+    """Return the words behind a code, which is a letter that is joined to them, or with a number."""
+    start = int(bool(words) and words[0].is_glued)
+    start += bool(start and words[1:] and words[1].value is not None)
+    return words[start:]
+
+
+@lru_cache(maxsize=65536)
 def locate(parsed: ParsedInstruction, text: str, name: str = "") -> Span:
     """Return the span of the instruction that matches most words of ``text``.
 
@@ -73,7 +94,7 @@ def locate(parsed: ParsedInstruction, text: str, name: str = "") -> Span:
     """
     names = [i for token in content(name) for i in parsed.places.get(token.key, ())]
     chances = parsed.roles[:, ROLES.index("value")]
-    words = content(text) or tokens(text)
+    words = value_words(parsed, text)
     matches = [token_matches(parsed, token) for token in words]
     anchors = sorted({i for places in matches for i, _ in places})
     reach = len(words) + 2
@@ -106,8 +127,9 @@ class _Compared:
         self, parsed: ParsedInstruction, name: str, values: Sequence[str], title: frozenset[str]
     ) -> None:
         self.parsed, self.values, self.title, n = parsed, values, title, len(values)
+        self.explained = title  # what is no open question beside a value
         self.spans = [locate(parsed, value, name) for value in values]
-        self.value_tokens = [content(value) or tokens(value) for value in values]
+        self.value_tokens = [value_words(parsed, value) for value in values]
         holders = Counter(key for keys in self.value_tokens for key in {t.key for t in keys})
         self.weigh = {k: math.log((n + 1) / (count + 0.5)) + 0.1 for k, count in holders.items()}
         self.name_keys = {token.key for token in content(name)}
@@ -162,7 +184,7 @@ class _Compared:
         missing = [key for key, q in zip(keys, span.quality, strict=True) if q < _ENOUGH]
         distance = min((abs(p - q) for p in places for q in self.name_at), default=99)
         others = [self.excluded[j] for j in range(n) if j != i]
-        gap, adjacent = gap_sizes(parsed, places, self.title, self.name_keys)
+        gap, adjacent = gap_sizes(parsed, places, self.explained, self.name_keys)
         matched_weights = [
             self.weigh[k.key] for k, q in zip(keys, span.quality, strict=True) if q >= _ENOUGH
         ]
@@ -187,7 +209,7 @@ class _Compared:
             "in limit": len(places & parsed.in_limit) / count,
             "many": math.log(n) / 4,
             "matters": max((parsed.matters[p] for p in places), default=0.0),
-            "letters alike": _alike(parsed, self.values[i]),
+            "letters alike": max(_alike(parsed, self.values[i]), whole and min(span.quality)),
             "said twice": any(len(parsed.places[token.key]) > 1 for token in matched),
             "has number": any(key.value is not None for key in keys),
             "slips": 1 - max(span.quality, default=1.0) if places else 0.0,
@@ -330,8 +352,10 @@ def choice_features(
     whole = [_longest([locate(parsed, v, name) for v in values]) for name, values in choices]
     for (name, values), mine in zip(choices, whole, strict=True):
         compared = _Compared(parsed, name, values, keys)
+        others = [other for other in whole if other is not mine]
         # The words that another choice says better.
-        claimed = frozenset(p for other in whole if len(other) > len(mine) for p in other)
+        claimed = frozenset(p for other in others if len(other) > len(mine) for p in other)
+        compared.explained |= {parsed.tokens[p].key for other in others for p in other}
         rows = [compared.row(i, claimed) for i in range(len(values))]
         yield rows, compared.none(rows) if rows else {}, tuple(compared.spans)
 

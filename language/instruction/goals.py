@@ -31,6 +31,7 @@ _LEAST = 0.01  # probability of the least likely candidate
 _LIKELY = 8  # known names that are candidates, whatever the text's words
 _TAGGED = 0.25  # probability of a slot from which the text's words are a candidate
 _HINT = 0.1  # likeness to a word, by the word's probability of a slot, from which it is a hint
+_UNKNOWN = 0.5  # probability that the name is none of training's, from which meanings count
 _MEANT = 0.5  # cosine from which words may mean the same
 _FLOOR = 1e-4
 _EXACT = 5.0  # log odds
@@ -131,7 +132,8 @@ def _stretches(text: str, slot: str) -> Mapping[str, float]:
 def name_features(reading: GoalReading, slot: str, name: str) -> tuple[float, ...]:
     """Return the features of a candidate name: classifier score, letter matches, tags."""
     trained, stretches = reading.chances[slot], _stretches(reading.text, slot)
-    is_new = name not in trained and name not in stretches  # all that is known of it is its word
+    # Where training does not know the name, or not the sentence's, all that is known is the words.
+    is_new = trained.get(OTHER, 0.0) >= _UNKNOWN if name in trained else name not in stretches
     same = most_same = alike = most_alike = 0.0
     for stretch, chance in stretches.items():
         likeness = letters_alike(stretch, name)

@@ -30,7 +30,10 @@ _BREAKS = frozenset(",;:!?()\n|/<>")
 
 @dataclass(frozen=True)
 class Limit:
-    """Amounts must lie from ``low`` to ``high``; ``start:end`` are the words that say so."""
+    """Amounts must lie from ``low`` to ``high``; ``start:end`` are the words that say so.
+
+    ``probability`` is the upper end's, the lower one's where there is no other.
+    """
 
     low: float | None
     high: float | None
@@ -187,7 +190,7 @@ def _limit(words: tuple[Token, ...], tags: Floats) -> tuple[Limit | None, frozen
         is_range = any(words[i].word == "between" for i in inside)
         low_end, high_end = (high_end, low_end) if is_range else (None, high_end)
     start, end = words[min(inside)].start, words[max(inside)].end
-    sure = min(float(tags[i, _LIMITS[:2]].max()) for i in ends.values())
+    sure = float(tags[ends["high" if "high" in ends else "low"], _LIMITS[:2]].max())
     return Limit(low_end, high_end, start, end, sure), frozenset(inside)
 
 

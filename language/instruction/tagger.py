@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from stategate.language.amounts import Token, tokens
+from stategate.language.amounts import LETTER_SIZES, Token, tokens
 from stategate.language.instruction.weights import Floats, softmax
 from stategate.language.sentence_model import adapted_model
 
@@ -57,10 +57,12 @@ def _tagged_part(text: str, words: Sequence[Token]) -> Floats:
     """Return (words, TAGS) of a stretch of ``text``; a word's state is the mean of its pieces'."""
     model, weight, bias = adapted_model("tagger")
     read, spans, at = "", list[Token](), words[0].start
-    for word in words:  # "nine dollars and fifty cents" is read as $9.5
+    for word in words:  # "nine dollars and fifty cents" is read as $9.5, "size M" as "size medium"
         read += text[at : word.start]
         read += "$" * (word.is_joined and not read.endswith(("$", "€", "£")))
-        own, at = word.key if word.is_joined else text[word.start : word.end], word.end
+        is_letter = word.word in LETTER_SIZES.values()
+        plain = word.word if is_letter else text[word.start : word.end]
+        own, at = word.key if word.is_joined else plain, word.end
         spans.append(replace(word, start=len(read), end=len(read) + len(own)))
         read += own
     states, offsets = model.states(read)

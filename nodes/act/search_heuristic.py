@@ -17,6 +17,7 @@ from stategate.envs.alfworld.expert import (
     delivered,
     goal_here,
     knowledge_of,
+    likeliest_goal,
 )
 from stategate.envs.alfworld.reading import Command, command_of, kind_of
 from stategate.envs.alfworld.view import AlfWorldActions
@@ -47,6 +48,8 @@ def seek(context: BuiltContext, step: int) -> Decision:
     knowledge.hand = context.status.get("in hand", knowledge.hand)
     goal = goal_here(instruction, knowledge)
     action, reason = decide(goal, knowledge, _usual(context, goal.thing))
+    if (thing := likeliest_goal(instruction).thing) != goal.thing:
+        reason = f'"{thing}" taken for {goal.thing}; {reason}'
     if action:
         return Decision(action, reason=reason)
     return Decision(

@@ -328,9 +328,16 @@ def word_runs(text: str) -> Iterator[str]:
 
 
 def unsure_parts(view: View, instruction: str) -> list[str]:
-    """Return the words of an instruction whose best role has too low a probability."""
-    doubtful = [c for c in view.clauses(instruction) if c.probability < _SURE]
+    """Return the words of an instruction whose best role, or having any, has too low a probability."""
+    clauses, parsed = view.clauses(instruction), parse(instruction)
+    doubts = [(c.start, c.end, c.name or c.role) for c in clauses if c.probability < _SURE]
+    for i, token in enumerate(parsed.tokens):
+        is_open = _TALK <= parsed.matters[i] < _SURE and parsed.excluded[i] < _SURE
+        if is_open and not any(
+            c.start <= token.start < c.end or token.word in c.text for c in clauses
+        ):
+            doubts.append((token.start, token.end, ""))
     return [
-        f'"{instruction[c.start : c.end]}"' if c.end > c.start else f"which {c.name or c.role}"
-        for c in doubtful
+        f'"{instruction[start:end]}"' if end > start else f"which {name}"
+        for start, end, name in sorted(doubts)
     ]

@@ -13,6 +13,7 @@ from stategate.envs.alfworld.grammar import read_grammar
 from stategate.envs.alfworld.pddl import read_domain, read_problem
 from stategate.envs.alfworld.reading import command_of
 from stategate.envs.alfworld.view import AlfWorldView
+from stategate.envs.webshop.view import WebShopView
 from stategate.nodes.retrieval.align import unsure_parts
 from stategate.stores.errors import UserError
 from tests.kit import DATA, golden
@@ -206,6 +207,8 @@ def test_what_nobody_mentioned_is_left_alone_while_places_are_unsearched(sample)
 def test_a_kind_of_task_that_is_in_doubt_is_named():
     doubts = unsure_parts(AlfWorldView(), "Freeze a tomato a bit and put it into the basin.")
     assert "which kind of task" in doubts
+    shop = unsure_parts(WebShopView(), "hair dye golden blond dark, vegan")
+    assert shop == ['"vegan"']  # between talk and a property
 
 
 @pytest.mark.parametrize(

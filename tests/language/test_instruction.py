@@ -88,6 +88,9 @@ def test_an_amount_of_several_words_is_one(text, low, high):
         ("twelve pieces", "12 pcs"),
         ("120ml", "120 ml"),
         ("one litre", "1 l"),
+        ("thirty litre", "30l"),
+        ("one millimetre", "1.0mm"),
+        ("size M", "size medium"),
         ("half a gallon", "0.5 gallon"),
         ("nine-and-a-half", "9.5"),
         ("one and a half pounds", "1.5 lb"),
@@ -137,6 +140,19 @@ def test_a_value_that_nobody_taught_is_told_by_its_place():
     said = "the mustard decorative pillows please, 20 x 20 inch"
     found = best(said, *offered, title="Decorative pillows, throw covers")
     assert found == {"size": "20 x 20 inch", "color": "mustard"}
+
+
+@pytest.mark.parametrize(("said", "offered"), [("gray", "grey"), ("grey", "gray")])
+def test_a_value_may_be_spelled_otherwise(said, offered):
+    color = ("color", ("crown", offered, "green"))
+    assert best(f"i would like a {said} hoodie", color) == {"color": offered}
+    assert best("a brown hoodie", color) == {"color": None}
+
+
+def test_a_sure_upper_end_is_held_beside_an_unsure_lower_one():
+    text = "I need a dress, yellow, long sleeve. At most fifty dollars, but at least ten."
+    assert parse(text).forbids(51.0)
+    assert not parse(text).forbids(50.0)
 
 
 def test_probabilities_are_of_one_choice():
@@ -214,3 +230,6 @@ def test_a_goal_is_named_in_the_words_of_the_world(text, kind, thing, place):
 def test_words_that_share_no_letter_may_mean_the_same():
     assert likeness("couch", "sofa") > 0.6 > likeness("couch", "tabl")
     assert likeness("qwxz", "sofa") == 0.0
+    read = read_goal("put my mobile on the armchair")  # no name of training
+    room = ("book", "cd", "cellphone", "mug", "pencil", "pillow")
+    assert rank_names(read, "thing", room, is_closed=True)[0][0] == "cellphone"

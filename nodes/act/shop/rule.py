@@ -171,6 +171,8 @@ class Rule(ActorParams):
         elif waiting:
             return waiting[0]
         done = "everything wanted is chosen" if chosen else "nothing more is to be chosen"
+        if settles and (page.goal.meets() < _MET or page.goal.parsed.excludes(page.price)):
+            done = "nothing seen is all that is wanted; this is the best of it"
         return (BUY, done) if BUY in page.actions else None
 
     def _detail(self, page: ShopPage) -> Choice:
