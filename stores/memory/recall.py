@@ -42,7 +42,7 @@ _FRAME = 12  # tokens of a line around a fact's own words: its day, who said it
 Judge = Callable[[str, Sequence[str]], Sequence[float]]
 _JUDGED = 8  # of the best facts: a judge reads these, the others are at most as likely as the last
 _NEAREST = 20  # facts by words, among which the one is that holds most of the question's
-_KEYWORDS = 2  # words up to which a text is no question that could be answered
+KEYWORDS = 2  # words up to which a text is no question that could be answered
 #: Without a judge the probability that a fact answers is a logistic of its cosine and of the share of
 #: the question's words (by rarity) that it and its neighbours hold. It tells a subject that was never
 #: spoken of; what was not told of one that was, it cannot tell.
@@ -202,7 +202,7 @@ def _ranking(index: UserIndex, asked: Asked) -> _Ranking:
 
 def _judged(ranking: _Ranking, index: UserIndex, asked: Asked) -> Mapping[int, float]:
     """Return the chances by the judge, those of the ranking without a judge or a question."""
-    if asked.judge is None or len(asked.words.split()) <= _KEYWORDS:
+    if asked.judge is None or len(asked.words.split()) <= KEYWORDS:
         return ranking.chances
     best = ranking.pool[:_JUDGED]
     chances = asked.judge(asked.words, [_passage(index, place, asked) for place in best])
