@@ -178,8 +178,7 @@ class Extract(_Answering):
             question, decided = _question(resources, context)
             if decided is not None:
                 return decided
-            about = " ".join(piece.says("about") for piece in context.visible("question"))
-            if is_small_talk(question, about):
+            if is_small_talk(question):
                 return Decision(answer(NOT_ASKED))
             evidence = support(context, question, resources.embedder)
             return _nothing("the context holds nothing to quote") if evidence is None else evidence

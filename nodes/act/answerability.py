@@ -20,7 +20,7 @@ from stategate.nodes.models.judge import sentence_chances
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
 from stategate.stores.corpus.lexical import words
-from stategate.stores.memory.recall import KEYWORDS, answer_chance
+from stategate.stores.memory.recall import answer_chance, is_keywords
 from stategate.stores.memory.statements import extract_statements
 from stategate.stores.text import one_line
 
@@ -136,12 +136,10 @@ def is_statement(text: str) -> bool:
     return states or purpose in ("wish", "correction")
 
 
-def is_small_talk(text: str, about: str) -> bool:
-    """Say whether ``text`` asks and states nothing; "Why?" asks of what the talk is ``about``."""
+def is_small_talk(text: str) -> bool:
+    """Say whether ``text`` asks and states nothing; "Why?" asks about what was said before."""
     spoken = re.findall(r"[\w'’]+", text.lower())
-    is_alone = len(spoken) > KEYWORDS and not about
-    is_talk = is_alone or bool(SMALL_TALK.intersection(spoken))
-    return is_talk and read_utterance(text).purpose == "other"
+    return read_utterance(text).purpose == "other" and bool(SMALL_TALK.intersection(spoken))
 
 
 def answer_type(question: str) -> tuple[str, re.Pattern[str] | None]:
@@ -290,7 +288,7 @@ def judge(
     scores = meaning + shared
     read = np.argsort(-scores, kind="stable")[:_READ]
     chances = np.zeros(len(quotable), np.float32)
-    if is_judged and len(query.split()) <= KEYWORDS:
+    if is_judged and is_keywords(query):
         chances[read] = [answer_chance(float(meaning[i]), shared[i] / _SHARED) for i in read]
     elif is_judged:
         chances[read] = sentence_chances(query, [quotable[i].whole for i in read])

@@ -8,13 +8,14 @@ from langchain_core.messages import AIMessage
 from stategate.envs.protocols import answered
 from stategate.nodes.act.answer import Extract
 from stategate.nodes.act.answerability import (
+    NOT_ASKED,
     NOTHING_FOUND,
     Quotable,
     backing,
     quotables,
     yes_chance,
 )
-from stategate.nodes.models.embedders import Hashing, HashingEmbedder
+from stategate.nodes.models.embedders import Hashing, HashingEmbedder, MiniLM
 from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.protocols import Piece
 from stategate.nodes.resources import Resources
@@ -152,3 +153,22 @@ def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
     assert reply("Which ferry did I ask you about?") == ferry
     assert reply("Which elephant did I ask about?") == NOTHING_FOUND
     assert reply("What did I tell you of Bo?") == "I shall bring my dog Bo."
+
+
+@pytest.mark.parametrize("text", ["hello?", "Good night!", "thanks a lot"])
+def test_small_talk_is_no_question(text):
+    assert answered(decide(text, PASSAGE, TOLD).action) == NOT_ASKED
+
+
+def test_a_document_of_another_subject_answers_nothing_and_keywords_are_matched():
+    other = passage_piece("Phosphine has been named as well.", "Naga fireball")
+    mekong = passage_piece("Naga fireballs rise from the Mekong.", "Naga fireball")
+
+    def reply(question, *pieces):
+        context = context_of(*pieces, question_piece(question))
+        return answered(Extract().build(Resources(None, MiniLM()))(context, 0).action)
+
+    assert reply("What is my dog called?", other) == NOTHING_FOUND
+    assert reply("Where do Naga fireballs rise?", mekong) == "Naga fireballs rise from the Mekong."
+    assert reply("boat name", TOLD) == "My boat is called Halcyon."
+    assert reply("ugh", TOLD) == NOTHING_FOUND
