@@ -136,10 +136,7 @@ def _question(resources: Resources, context: BuiltContext) -> tuple[str, Decisio
 
 def _forgetting(context: BuiltContext) -> Decision:
     """Ask back about the facts that a wish to forget speaks of: an actor forgets nothing itself."""
-    facts = [
-        piece.says("said") or piece.says("fact") or piece.says("question")
-        for piece in context.visible("forget")
-    ]
+    facts = [piece.says("said") or piece.says("fact") for piece in context.visible("forget")]
     if not facts and any(piece.kind == "forget" for piece in context.pieces):
         unnamed = "I cannot tell which of the remembered facts you mean: name it, or forget all."
         return Decision(answer(unnamed), reason=_ONLY_FORGETS)

@@ -21,7 +21,6 @@ from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
 from stategate.stores.corpus.lexical import words
 from stategate.stores.memory.recall import answer_chance, is_keywords
-from stategate.stores.memory.statements import extract_statements
 from stategate.stores.text import one_line
 
 #: What an actor says where nothing that it may quote is near enough to the question.
@@ -131,9 +130,7 @@ def asks_for_fact(text: str) -> bool:
 
 def is_statement(text: str) -> bool:
     """Say whether ``text`` asks nothing, and states something or says how to answer."""
-    purpose = read_utterance(text).purpose
-    states = purpose == "statement" and bool(extract_statements(text, "user", 0.0))
-    return states or purpose in ("wish", "correction")
+    return read_utterance(text).purpose in ("statement", "wish", "correction")
 
 
 def is_small_talk(text: str) -> bool:
@@ -185,10 +182,7 @@ def quotables(context: BuiltContext, is_spoken: bool = False) -> list[Quotable]:
         speaker = piece.says("speaker")
         if speaker == "You" and not is_spoken:
             continue
-        body = piece.says("said") or piece.says("answer")
-        question = piece.says("question")
-        if question and not is_asking(question):
-            body = question  # a statement, whatever was replied to it
+        body = piece.says("said")
         for part in sentences(body):
             text = _CITED.sub("", part.strip()).strip()
             purpose = read_sentence(text).purpose if speaker == "User" else ""
@@ -213,7 +207,7 @@ def _source_of(piece: Piece) -> str:
 def _earlier_questions(context: BuiltContext) -> list[Quotable]:
     """Return the user's earlier questions, the newest first."""
     turns = [
-        (_source_of(piece), piece.says("question") or piece.says("said"))
+        (_source_of(piece), piece.says("said"))
         for piece in context.visible("fact", "history")
         if piece.kind == "fact" or piece.says("speaker") == "User"
     ]
@@ -293,10 +287,8 @@ def judge(
     elif is_judged:
         chances[read] = sentence_chances(query, [quotable[i].whole for i in read])
         # The judge has read few sentences of other subjects: "What is my dog called?"
-        is_other = [
-            bool(one.passage) and m < _SUBJECT for one, m in zip(quotable, meaning, strict=True)
-        ]
-        chances[is_other] = 0
+        is_document = np.array([bool(one.passage) for one in quotable])
+        chances[is_document & (meaning < _SUBJECT)] = 0
     return _current_first(Support(quotable, np.asarray(scores + chances), chances, 0))
 
 

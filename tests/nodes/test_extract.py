@@ -29,8 +29,7 @@ def decide(question: str, *pieces: Piece, llm=None, **params):
 
 PASSAGE = passage_piece("The keeper of the lighthouse is Ingrid Solheim.", "The harbour")
 TOLD = fact_piece("2026-01-02", "My boat is called Halcyon.")
-WHERE = "Where is the boat?"
-ANSWERED = fact_piece("2026-01-02", "", WHERE, "The boat lies in the north harbour.")
+LIES = fact_piece("2026-01-02", "Halcyon lies in the north harbour. Where is the key?")
 
 
 def test_a_passage_is_quoted_and_its_source_named():
@@ -43,7 +42,7 @@ def test_a_passage_is_quoted_and_its_source_named():
     ("question", "fact", "said"),
     [
         ("What is my boat called?", TOLD, "My boat is called Halcyon."),
-        ("Where is the boat?", ANSWERED, "The boat lies in the north harbour."),
+        ("Where is Halcyon?", LIES, "Halcyon lies in the north harbour."),
     ],
 )
 def test_what_is_remembered_is_quoted_without_bookkeeping(question, fact, said):
@@ -141,9 +140,9 @@ def test_a_models_answer_needs_a_source_and_what_was_asked_for(question, reply, 
 
 def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
     told = [
-        fact_piece("2026-05-01", "", "When does the ferry to Langeoog leave?", "At nine."),
-        fact_piece("2026-05-02", "", "How long is the crossing?", "An hour long."),
-        fact_piece("2026-05-03", "", "I shall bring my dog Bo.", "Noted."),
+        fact_piece("2026-05-01", "When does the ferry to Langeoog leave?"),
+        fact_piece("2026-05-02", "How long is the crossing?"),
+        fact_piece("2026-05-03", "I shall bring my dog Bo."),
     ]
 
     def reply(question):

@@ -211,7 +211,7 @@ def _written(session: Session, told: str, answer: str) -> Iterator[str]:
         yield "it was read as a question: questions are not remembered"
     for fact in facts:
         undo = f"stategate memory forget {fact.id}{_of(user)}"
-        is_whole = one_line(told).startswith(one_line(fact.text.partition(" (about: ")[0]))
+        is_whole = one_line(told) == one_line(fact.text.partition(" (about: ")[0])
         part = "" if is_whole else ", without what it asks"
         yield f"remembered as fact {fact.id}{part}; {undo} undoes it"
         closed = [old for old in every if old.closed_by == fact.id]
