@@ -380,8 +380,7 @@ def _is_before(fact: Fact, other: Fact, chance: float, others: float) -> bool:
     """
     if other.trust < TRUSTED <= fact.trust and chance >= others / 2:
         return True
-    is_like = (fact.speaker, fact.trust) == (other.speaker, other.trust)
-    is_newer = is_like and (fact.at, fact.id) > (other.at, other.id)
+    is_newer = (fact.speaker, fact.trust) == (other.speaker, other.trust) and fact.at > other.at
     is_equal = min(chance, others) >= _ANSWERS and abs(chance - others) <= _EQUALLY
     if is_newer and is_equal and other.valid_to is None:
         return end_chances([(other.text, fact.text)])[0] >= _MAY_END
