@@ -167,7 +167,7 @@ class Chunk:
 FragmentRole: TypeAlias = "_PageRole | _FrameRole | _TalkRole"
 _PageRole = Literal["text", "title", "quantity", "fact", "lead"]
 _FrameRole = Literal["instruction", "about", "action", "outcome", "note", "value", "move", "lesson"]
-_TalkRole = Literal["day", "until", "speaker", "said", "question", "answer"]
+_TalkRole = Literal["day", "until", "speaker", "said"]
 
 
 @dataclass(frozen=True)

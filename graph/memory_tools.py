@@ -123,7 +123,9 @@ def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) ->
 
 def _fact_line(fact: Fact) -> str:
     origin = f" [from {one_line(fact.source)}, unverified]" if fact.trust < TRUSTED else ""
-    return f"{day_of(fact.at)}{origin}: {one_line(fact.text)}"
+    until = "" if fact.valid_to is None else f" until {day_of(fact.valid_to)}"
+    chance = f" ({fact.support:.2f} that it answers)"
+    return f"{day_of(fact.at)}{until}{origin}: {one_line(fact.text)}{chance}"
 
 
 def _with_progress(function: Callable[..., str]) -> Callable[..., Coroutine[Any, Any, str]]:

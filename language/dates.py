@@ -90,7 +90,7 @@ def resolved(text: str, reference: float) -> str:
     """Return ``text`` with the day behind each relative time: "last week (2023-05-01 to …)"."""
     out, last = [], 0
     for span in spans(text, reference):
-        end = span.place + len(span.text)
+        end = span.place + len(span.text.rstrip("."))
         if re.search(_YEAR, span.text):
             continue
         out += [text[last:end], f" ({span.label()})"]

@@ -25,7 +25,7 @@ TOPICS = (
     *("currency", "clock", "sources", "code", "else"),
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+")
-_SENTENCES = 40  # of an utterance that are read
+SENTENCES = 40  # of an utterance that are read
 _WORDS = 24  # of content whose effect on the purpose is looked at
 _SURE = 0.65  # probability from which a sentence is taken for a wish, to forget, or to correct
 _ALIKE = 0.75  # share of the shorter wish's content from which two without a topic are of one thing
@@ -75,7 +75,7 @@ def read_utterance(text: str) -> Utterance:
 
 def read_sentences(text: str) -> Iterator[Utterance]:
     """Yield what each sentence of ``text`` is for."""
-    for sentence in sentences(text)[:_SENTENCES]:
+    for sentence in sentences(text)[:SENTENCES]:
         part = read_sentence(sentence)
         if part.purpose in ("wish", "forget", "correction") and part.chance < _SURE:
             part = Utterance(sentence, "statement", 1 - part.chance)

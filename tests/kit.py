@@ -267,17 +267,10 @@ def passage_piece(text: str, title: str = "", score: float | None = None) -> Pie
     return line_piece("passage", "passage", quote(1, title, text), score=score)
 
 
-def fact_piece(day: str, said: str = "", question: str = "", answer: str = "") -> Piece:
-    """Return what is remembered: what the user ``said``, or a ``question`` and its ``answer``."""
+def fact_piece(day: str, said: str) -> Piece:
+    """Return what is remembered: what the user ``said``."""
     dated: list[tuple[FragmentRole, str]] = [("lead", "On "), ("day", day)]
-    if said:
-        return piece_of(
-            "fact", *dated, ("lead", ' the user said: "'), ("said", said), ("lead", '"\n')
-        )
-    asked: list[tuple[FragmentRole, str]] = [("lead", ' the user asked: "'), ("question", question)]
-    return piece_of(
-        "fact", *dated, *asked, ("lead", '" Answer: '), ("answer", answer), ("lead", "\n")
-    )
+    return piece_of("fact", *dated, ("lead", ' the user said: "'), ("said", said), ("lead", '"\n'))
 
 
 def question_piece(question: str) -> Piece:

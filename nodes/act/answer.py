@@ -11,6 +11,7 @@ from pydantic import Field
 from stategate.envs.protocols import answer, answered
 from stategate.language.utterance import is_asking, is_forgetting
 from stategate.nodes.act.answerability import (
+    NOT_ASKED,
     NOTED,
     NOTHING_FOUND,
     WROTE,
@@ -19,6 +20,7 @@ from stategate.nodes.act.answerability import (
     Support,
     asks_for_fact,
     backing,
+    is_small_talk,
     is_statement,
     strong_support,
     support,
@@ -40,6 +42,7 @@ standing wishes, where there are any."""
 #: before a model is asked, which can put an answer together where no sentence says it all.
 QUOTED, ASKED = 0.5, 0.15
 _BESIDE = 0.75  # part of the best sentence's chance that a further one needs to be quoted
+_ONLY_FORGETS = "nothing is forgotten yet, and nothing else in that sentence is kept"
 _WRITTEN = 1_000  # letters of a reply that is taken back which the reason quotes
 #: How models say that they do not know, in the words of the system message or near them.
 _UNKNOWN = re.compile(
@@ -133,18 +136,15 @@ def _question(resources: Resources, context: BuiltContext) -> tuple[str, Decisio
 
 def _forgetting(context: BuiltContext) -> Decision:
     """Ask back about the facts that a wish to forget speaks of: an actor forgets nothing itself."""
-    facts = [
-        piece.says("said") or piece.says("fact") or piece.says("question")
-        for piece in context.visible("forget")
-    ]
+    facts = [piece.says("said") or piece.says("fact") for piece in context.visible("forget")]
     if not facts and any(piece.kind == "forget" for piece in context.pieces):
         unnamed = "I cannot tell which of the remembered facts you mean: name it, or forget all."
-        return Decision(answer(unnamed), reason="nothing is forgotten yet")
+        return Decision(answer(unnamed), reason=_ONLY_FORGETS)
     if not facts:
         return Decision(answer("Nothing of this is remembered."), reason="nothing to forget")
     what = "this" if len(facts) == 1 else f"these {len(facts)}"
     named = " ".join(f'"{fact}"' for fact in facts)
-    return Decision(answer(f"Forget {what}? {named}"), reason="nothing is forgotten yet")
+    return Decision(answer(f"Forget {what}? {named}"), reason=_ONLY_FORGETS)
 
 
 def _nothing(why: str) -> Decision:
@@ -175,6 +175,8 @@ class Extract(_Answering):
             question, decided = _question(resources, context)
             if decided is not None:
                 return decided
+            if is_small_talk(question):
+                return Decision(answer(NOT_ASKED))
             evidence = support(context, question, resources.embedder)
             return _nothing("the context holds nothing to quote") if evidence is None else evidence
 

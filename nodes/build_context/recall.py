@@ -18,9 +18,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from stategate.envs.protocols import ANSWER, Chunk, Fragment
-from stategate.language.dates import resolved
+from stategate.language.dates import resolved, spans
 from stategate.language.sentences import clauses, sentences
-from stategate.language.utterance import content_of, is_forgetting, read_utterance
+from stategate.language.utterance import content_of, is_forgetting, read_sentences, read_utterance
 from stategate.language.words import FUNCTION_WORDS, SMALL_TALK
 from stategate.nodes.build_context.assemble import (
     built,
@@ -52,7 +52,7 @@ from stategate.stores.tokens import count_tokens, truncate
 from stategate.stores.traces import Event
 
 _WHO = {"OBS": "User", "ACT": "You"}
-_FACT_TOKENS = 80  # of a fact that a prompt shows
+_FACT_TOKENS = 140  # of a fact that a prompt shows
 _REMEMBERED = 0.5  # chance below which no fact is thought to answer
 _WISH_TOKENS = 120  # that standing wishes may have in any prompt
 _EXPLAINED = 30  # candidates that are told with the reason why they are not shown
@@ -275,7 +275,8 @@ def _matches(store: LongTerm, owner: str, resources: Resources, wish: str) -> li
 
     One that names nothing ("Forget all I said") speaks of any: an empty piece says so.
     """
-    words = " ".join(word for word in content_of(wish) if word.lower() not in SMALL_TALK)
+    named = " ".join(part.text for part in read_sentences(wish) if part.purpose == "forget")
+    words = " ".join(word for word in content_of(named) if word.lower() not in SMALL_TALK)
     if not words:
         unnamed = Piece("facts", "forget", "", (), 0, 0, None, (), "no fact is named")
         return [unnamed] if store.facts(owner) else []
@@ -344,6 +345,8 @@ def is_follow_up(question: str) -> bool:
 
     One that names its subject by itself ("What is a geyser?", "Where do I live?") stands alone.
     """
+    for span in spans(question, 0.0):  # "this week" points at a time
+        question = question.replace(span.text, " ")
     # What stands after a clause that says something of its own points back to that.
     parts = [part for sentence in sentences(question) for part in clauses(sentence)]
     counts = (sum(word.lower() not in SMALL_TALK for word in _content(part)) for part in parts)

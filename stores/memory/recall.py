@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from stategate.language.dates import Span, spans
 from stategate.language.updates import end_chances
+from stategate.language.utterance import read_utterance
 from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import read_facts
@@ -29,6 +30,7 @@ POOL = 100
 #: A text speaks of a fact that holds this share of its words and of the best share; else this cosine.
 _SHARED, _SHARED_BEST, _NEAR = 0.5, 0.75, 0.55
 _CORRECTED = 1.1  # of `corrected_fact`: its own conversation and a word, or most of the words
+_ELLIPSIS = 2  # words of content of a correction that need not repeat any: "No, Tuesday."
 _MAY_END = 0.08  # chance of an end that decides the order
 _ANSWERS, _EQUALLY = 0.5, 0.1  # chance that answers; difference of two that answer equally well
 _MATCHES = 8  # facts that one text speaks of, at most
@@ -160,8 +162,8 @@ def corrected_fact(
     """Return the fact that ``turn``, a correction, speaks of, None where none is near enough.
 
     The score adds the share of its words that a fact holds, the cosine, and whether the fact is of
-    the same conversation, or the speaker's last one there. What others said counts where the speaker
-    said nothing of it.
+    the same conversation, or the speaker's last one there, which a longer correction must share a word
+    with. What others said counts where the speaker said nothing of it.
     """
     facts, _ = recalled(db, index, asked, Limits(facts=_MATCHES))
     f, thread = tables.facts.c, turn.thread_id
@@ -176,7 +178,8 @@ def corrected_fact(
         if fact.trust >= TRUSTED and fact.valid_to is None:
             share = len(terms & set(stems(fact.text))) / max(len(terms), 1)
             is_same = bool(thread) and thread == fact.thread_id
-            score = (share + is_same + (fact.id == last)) / 2 + fact.score
+            is_meant = fact.id == last and (share > 0 or len(terms) <= _ELLIPSIS)
+            score = (share + is_same + is_meant) / 2 + fact.score
             if score >= _CORRECTED:
                 scores[fact.id] = (fact.source == "user" and fact.speaker == turn.speaker, score)
     return max(scores, key=lambda number: scores[number], default=None)
@@ -202,13 +205,18 @@ def _ranking(index: UserIndex, asked: Asked) -> _Ranking:
 
 def _judged(ranking: _Ranking, index: UserIndex, asked: Asked) -> Mapping[int, float]:
     """Return the chances by the judge, those of the ranking without a judge or a question."""
-    if asked.judge is None or len(asked.words.split()) <= _KEYWORDS:
+    if asked.judge is None or is_keywords(asked.words):
         return ranking.chances
     best = ranking.pool[:_JUDGED]
     chances = asked.judge(asked.words, [_passage(index, place, asked) for place in best])
     judged = {place: round(chance, 4) for place, chance in zip(best, chances, strict=True)}
     least = min(judged.values(), default=1.0)
     return judged | {p: min(ranking.chances[p], least) for p in ranking.pool[_JUDGED:]}
+
+
+def is_keywords(text: str) -> bool:
+    """Say whether ``text`` is no question that a judge can read: a few words, or small talk."""
+    return len(text.split()) <= _KEYWORDS or read_utterance(text).purpose == "other"
 
 
 def _passage(index: UserIndex, place: int, asked: Asked) -> str:

@@ -8,7 +8,8 @@ import re
 from collections.abc import Container
 
 from stategate.language.dates import spans
-from stategate.language.utterance import read_sentences
+from stategate.language.sentences import sentences
+from stategate.language.utterance import SENTENCES, read_sentences
 from stategate.language.words import FUNCTION_WORDS, SMALL_TALK
 from stategate.stores.memory.records import Statement, Turn
 
@@ -42,10 +43,11 @@ def told_part(text: str, left_out: Container[str]) -> str:
 
     All of it where none has, "" where nothing else is told: "Forget my dentist. I moved." -> "I moved."
     """
-    parts = list(read_sentences(text[:_LETTERS]))
+    parts = list(read_sentences(text))
     if not any(part.purpose in left_out for part in parts):
         return text
-    return " ".join(part.text for part in parts if part.purpose in _STATING)
+    told = [part.text for part in parts if part.purpose in _STATING]
+    return " ".join(told + sentences(text)[SENTENCES:])
 
 
 def refusal_of(turn: Turn) -> str:

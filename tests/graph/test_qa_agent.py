@@ -125,6 +125,7 @@ def test_what_explains_its_own_pronouns_is_about_nothing_earlier():
     for text in (
         "My physiotherapist is Dr. Ko; her phone is 4.",
         "I have a dog called Rex. It barks.",
+        "What do I have to do this weekend?",
     ):
         assert followed_turn(text, events) == ""
 

@@ -8,13 +8,14 @@ from langchain_core.messages import AIMessage
 from stategate.envs.protocols import answered
 from stategate.nodes.act.answer import Extract
 from stategate.nodes.act.answerability import (
+    NOT_ASKED,
     NOTHING_FOUND,
     Quotable,
     backing,
     quotables,
     yes_chance,
 )
-from stategate.nodes.models.embedders import Hashing, HashingEmbedder
+from stategate.nodes.models.embedders import Hashing, HashingEmbedder, MiniLM
 from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.protocols import Piece
 from stategate.nodes.resources import Resources
@@ -28,8 +29,7 @@ def decide(question: str, *pieces: Piece, llm=None, **params):
 
 PASSAGE = passage_piece("The keeper of the lighthouse is Ingrid Solheim.", "The harbour")
 TOLD = fact_piece("2026-01-02", "My boat is called Halcyon.")
-WHERE = "Where is the boat?"
-ANSWERED = fact_piece("2026-01-02", "", WHERE, "The boat lies in the north harbour.")
+LIES = fact_piece("2026-01-02", "Halcyon lies in the north harbour. Where is the key?")
 
 
 def test_a_passage_is_quoted_and_its_source_named():
@@ -42,7 +42,7 @@ def test_a_passage_is_quoted_and_its_source_named():
     ("question", "fact", "said"),
     [
         ("What is my boat called?", TOLD, "My boat is called Halcyon."),
-        ("Where is the boat?", ANSWERED, "The boat lies in the north harbour."),
+        ("Where is Halcyon?", LIES, "Halcyon lies in the north harbour."),
     ],
 )
 def test_what_is_remembered_is_quoted_without_bookkeeping(question, fact, said):
@@ -140,9 +140,9 @@ def test_a_models_answer_needs_a_source_and_what_was_asked_for(question, reply, 
 
 def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
     told = [
-        fact_piece("2026-05-01", "", "When does the ferry to Langeoog leave?", "At nine."),
-        fact_piece("2026-05-02", "", "How long is the crossing?", "An hour long."),
-        fact_piece("2026-05-03", "", "I shall bring my dog Bo.", "Noted."),
+        fact_piece("2026-05-01", "When does the ferry to Langeoog leave?"),
+        fact_piece("2026-05-02", "How long is the crossing?"),
+        fact_piece("2026-05-03", "I shall bring my dog Bo."),
     ]
 
     def reply(question):
@@ -152,3 +152,22 @@ def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
     assert reply("Which ferry did I ask you about?") == ferry
     assert reply("Which elephant did I ask about?") == NOTHING_FOUND
     assert reply("What did I tell you of Bo?") == "I shall bring my dog Bo."
+
+
+@pytest.mark.parametrize("text", ["hello?", "Good night!", "thanks a lot"])
+def test_small_talk_is_no_question(text):
+    assert answered(decide(text, PASSAGE, TOLD).action) == NOT_ASKED
+
+
+def test_a_document_of_another_subject_answers_nothing_and_keywords_are_matched():
+    other = passage_piece("Phosphine has been named as well.", "Naga fireball")
+    mekong = passage_piece("Naga fireballs rise from the Mekong.", "Naga fireball")
+
+    def reply(question, *pieces):
+        context = context_of(*pieces, question_piece(question))
+        return answered(Extract().build(Resources(None, MiniLM()))(context, 0).action)
+
+    assert reply("What is my dog called?", other) == NOTHING_FOUND
+    assert reply("Where do Naga fireballs rise?", mekong) == "Naga fireballs rise from the Mekong."
+    assert reply("boat name", TOLD) == "My boat is called Halcyon."
+    assert reply("ugh", TOLD) == NOTHING_FOUND

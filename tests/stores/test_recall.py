@@ -174,6 +174,10 @@ def test_a_correction_closes_the_fact_that_it_speaks_of_and_forgetting_it_opens_
     assert user_memory.recall("Who keeps bees?")[0].valid_to is None
     lost = user_memory.remember("Sorry, I meant Tuesday.", at=LAST, thread="b")
     assert (lost.closed, lost.reason) == ((), "nothing was found to correct")
+    user_memory.remember("I stole a charger.", at=LAST, thread="b")
+    # Read as a correction, but of nothing that was said.
+    assert not user_memory.remember("omg Mr Harding is leaving", at=LAST, thread="b").closed
+    assert user_memory.remember("Sorry, I meant two.", at=LAST, thread="b").closed
 
 
 @pytest.mark.parametrize("echo", [{"source": "agent"}, {"speaker": "assistant"}])
@@ -228,3 +232,9 @@ def test_a_wish_to_forget_is_no_fact_but_names_what_carries_it_out(user_memory):
 @pytest.mark.parametrize("text", ["I am 34.", "No, I hate cheese.", "Tomorrow!"])
 def test_short_turns_that_tell_something_are_kept(user_memory, text):
     assert user_memory.remember(text, speaker="Ana").outcome == "stored"
+
+
+def test_of_a_long_text_all_is_kept_but_what_wishes_to_forget(user_memory):
+    lines = [f"Locker {n} is Ana's." for n in range(60)]
+    user_memory.remember(" ".join(["Forget my dentist.", *lines]))
+    assert user_memory.store.facts(user_memory.user)[0].text == " ".join(lines)

@@ -193,20 +193,27 @@ def speak(session: Session, question: str, out: Console) -> StepResult:
     asides = [result.decision.reason, result.decision.fallback]
     if answer == NOTHING_FOUND:
         asides += [piece.reason for piece in result.context.pieces if piece.kind == "memory"]
-    for line in filter(None, [*asides, *(_written(session) if is_home_kept() else ())]):
+    written = _written(session, question, answer) if is_home_kept() else ()
+    for line in filter(None, [*asides, *written]):
         out.print(f"({line})", style="dim", markup=False, soft_wrap=True)
     return result
 
 
-def _written(session: Session) -> Iterator[str]:
-    """Yield what the last turn wrote into long-term memory, a line a fact."""
+def _written(session: Session, told: str, answer: str) -> Iterator[str]:
+    """Yield what the last turn, ``told``, wrote into long-term memory, a line a fact."""
     if not _writes(session):
         return
     store, user = _memory_of(session)
-    every = store.facts(user)
-    for fact in store.facts(user, session.values["episode_id"]):
+    every, facts = store.facts(user), store.facts(user, session.values["episode_id"])
+    if not facts and answer == NOTED:
+        yield "nothing in it is remembered: it was read as small talk"
+    elif not facts and answer == NOTHING_FOUND and not told.endswith("?"):
+        yield "it was read as a question: questions are not remembered"
+    for fact in facts:
         undo = f"stategate memory forget {fact.id}{_of(user)}"
-        yield f"remembered as fact {fact.id}; {undo} undoes it"
+        is_whole = one_line(told) == one_line(fact.text.partition(" (about: ")[0])
+        part = "" if is_whole else ", without what it asks"
+        yield f"remembered as fact {fact.id}{part}; {undo} undoes it"
         closed = [old for old in every if old.closed_by == fact.id]
         for old in closed:
             yield f"it ends fact {old.id}: {one_line(old.text)}"

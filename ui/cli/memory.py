@@ -122,13 +122,13 @@ def search(settings: SearchSettings) -> None:
     facts = [fact for fact in found if fact.id not in apart][: settings.k]
     if wrote(settings.json_target, list(map(vars, facts))):
         return
-    chances = [one.chance for one in every if one.fact not in apart]
+    left_out = [one for one in every if one.fact not in apart]
     if facts:
         order = "by words, meaning, neighbours, speaker and time"
         say(f"Best first, {order}; a probability is of what the fact alone says:", "dim")
         _show(facts)
-    elif chances:
-        say(f"nothing remembered ({max(chances):.2f} at best)")
+    elif left_out:
+        say(f"nothing remembered; of the nearest fact, {left_out[0].left_out.partition(': ')[2]}")
     else:
         say(_nothing_of(memory.store, memory.user))
     _show_wishes(memory.store, memory.user)
