@@ -20,8 +20,11 @@ from typing import Any, TypeAlias
 
 _WRAP = 100  # characters of a line of a long list
 _FILLED = 0.6  # share of a table's cells that hold a value, at least
-#: Text that would read as a number, a word of JSON, a list or a record, or as more than one line.
-_QUOTED = re.compile(r"-?\d[\d.]*(?:[eE][+-]?\d+)?\Z|(?:true|false|null)?\Z|[\s\"\[{]|.*(?:\s\Z|[\r\n])")
+#: Text that reads as a number, a word of JSON, a list, a record, an item, a name, or several lines.
+_QUOTED = re.compile(
+    r"-?\d[\d.]*(?:[eE][+-]?\d+)?\Z|(?:true|false|null|NaN|-?Infinity)?\Z"
+    r"|[\s\"\[{]|- |.*(?:[\s:]\Z|[\r\n])"
+)
 
 #: A table's columns: each key with its own columns, None for a value.
 Columns: TypeAlias = dict[str, "Columns | None"]
@@ -36,13 +39,15 @@ class Outline(str):
 
 
 def outline(text: str) -> str:
-    """Return the :class:`Outline` of a JSON record, list or lines; any other text as it is."""
+    """Return the :class:`Outline` of a JSON record, list or lines, if it is shorter, else ``text``."""
     try:
         value = _parsed(text)
     except (ValueError, RecursionError):
         return text
-    is_nested = isinstance(value, dict | list) and value
-    return Outline("\n".join(_lines("", value))) if is_nested else text
+    if not isinstance(value, dict | list) or not value:
+        return text
+    shorter = "\n".join(_lines("", value))
+    return Outline(shorter) if len(shorter) < len(text) else text
 
 
 def _parsed(text: str) -> Any:
@@ -69,7 +74,7 @@ def _record(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def _lines(name: str, value: Any) -> Iterator[str]:
     """Yield the lines of a value behind its ``name`` ("" for none)."""
     if not isinstance(value, dict | list) or not value:
-        yield f"{name}: {_cell(value, '')}" if name else _cell(value, "")
+        yield f"{name}: {_cell(value)}" if name else _cell(value)
         return
     rows = [*_rows(value)]
     columns = _columns([record for _, record in rows])
@@ -161,7 +166,7 @@ def _cells(columns: Columns, record: Mapping[str, Any]) -> Iterator[str]:
         if inner:
             yield from _cells(inner, record.get(key, {}))
         else:
-            yield _cell(record[key], ",") if key in record else ""
+            yield _cell(record[key], (",", ": ")) if key in record else ""
 
 
 # Values
@@ -171,7 +176,7 @@ def _key(key: str) -> str:
     return key if re.fullmatch(r"[\w$@./ -]+", key) else json.dumps(key, ensure_ascii=False)
 
 
-def _cell(value: Any, marks: str) -> str:
+def _cell(value: Any, marks: Sequence[str] = ()) -> str:
     """Return a value as text, in quotes where it holds one of ``marks`` or reads as something else."""
     if isinstance(value, _Number):
         return value
