@@ -11,7 +11,6 @@ from langchain_core.output_parsers.openai_tools import make_invalid_tool_call
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from stategate.envs.messages.needs import calls_in
-from stategate.envs.messages.reading import is_json
 from stategate.graph.checkpoints import open_for_reading, open_saver
 from stategate.stores.errors import UNREADABLE, UserError, user_error_context, warn_once
 from stategate.stores.files import parse_json
@@ -145,11 +144,19 @@ def _records(source: str) -> list[object]:
         values = parse_json(text)
     except ValueError:
         lines = (line for line in text.splitlines() if line.strip())
-        values = [parse_json(line) if is_json(line) else line for line in lines]  # else cut off
+        values = [_parsed(line) for line in lines]
         if all(isinstance(value, str) for value in values):
             raise UserError(f"'{source}' is no JSON: export messages as {_EXPORT}") from None
     is_many = isinstance(values, list) and values and not any(map(_is_message, values))
     return list(values) if is_many else [values]
+
+
+def _parsed(line: str) -> object:
+    """Return the JSON value of a line, or the line itself: it was cut off."""
+    try:
+        return parse_json(line)
+    except ValueError:
+        return line
 
 
 def _saver(source: str) -> BaseCheckpointSaver[Any] | None:

@@ -262,6 +262,7 @@ def recall_tool(budget: int, name: str = RECALL) -> BaseTool:
 
         Results may end with a note such as "[cut 512 tokens: recall 9f3a1]": give the five letters
         of the note as id. Words instead of an id find the parts of earlier messages that hold them.
+        JSON is shown as an outline: after "rows{id,price}:" each line holds a row's id and price.
         """
         return recalled(id, state["messages"], budget, name)
 

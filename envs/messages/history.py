@@ -4,7 +4,6 @@ All functions are pure: a message that must change is copied.
 """
 
 import json
-import re
 import zlib
 from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
@@ -13,7 +12,7 @@ from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from stategate.envs.messages.reading import is_json
+from stategate.envs.messages.outline import outline
 from stategate.stores.tokens import count_tokens
 
 #: A content block of a message: text, or a mapping with a "type".
@@ -23,8 +22,6 @@ LARGEST = 200_000
 BEGINNING, _END = 80_000, 20_000
 #: Quoted for a message that holds only images or files.
 NO_TEXT = "[no text]"
-#: A JSON string (group 1), or white space outside of strings.
-_JSON_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 #: Tokens of an image, at most, at the resolution that OpenAI and Anthropic scale it to.
 IMAGE_TOKENS = 1600
 #: Tokens of a message beside its contents: role, separators, name.
@@ -67,12 +64,12 @@ def text_of(message: BaseMessage) -> str:
 
 @lru_cache(maxsize=2048)
 def bounded(text: str) -> str:
-    """Return JSON without white space between its values, and any other text as it is.
+    """Return JSON as an outline, and any other text as it is.
 
     A text above ``LARGEST`` is cut to its first and last lines.
     """
     if len(text) <= LARGEST:
-        return _JSON_SPACE.sub(r"\1", text) if is_json(text) else text
+        return outline(text)
     head, tail = text[:BEGINNING], text[-_END:]
     return f"{head[: head.rfind(chr(10)) + 1] or head}…\n{tail[tail.find(chr(10)) + 1 :]}"
 

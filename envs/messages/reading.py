@@ -1,4 +1,4 @@
-"""A tool's result split into parts by its format: JSON, HTML, markdown, a table, a log, or text.
+"""A tool's result split into parts by its format: outline, HTML, markdown, table, log, or text.
 
 ``spans`` returns parts that make sense by themselves (a record, a row, a log entry, a sentence). A
 part that explains later ones (a key, a heading, a header row, a line with a colon) *leads* them: a
@@ -6,7 +6,6 @@ builder that shows one of them shows its leads too.
 """
 
 import html
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,11 +13,11 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-Format = Literal["json", "html", "markdown", "table", "log", "text"]
+from stategate.envs.messages.outline import Outline
+
+Format = Literal["outline", "html", "markdown", "table", "log", "text"]
 
 _LONG = 360  # characters above which a part is split further, if it can be
-_RECORD = 120  # characters up to which a JSON value is one part
-_NAME = 60  # characters up to which a record's first values count as its name
 _TAG = re.compile(r"<!--|<(/?)([a-zA-Z!][\w:-]*)([^<>]*)>")
 #: The closing tag of each HTML element that a browser does not show.
 _HIDDEN = {
@@ -39,9 +38,6 @@ _HEADING = re.compile(r"^(#{1,6})\s+\S")
 _MARKED = re.compile(r"^(?:#{1,6}\s|\s*[-*+]\s|\s*\d+[.)]\s|```|>\s|\|)")
 _CODE = re.compile(r"^\s*(?:def|class|import|function|const|return|func|fn|#include)\b")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)")
-_DECODER = json.JSONDecoder()
-_SPACE = re.compile(r"[\s,]*")
-_COLON = re.compile(r"\s*:\s*")
 
 
 @dataclass(frozen=True)
@@ -58,10 +54,8 @@ def format_of(text: str) -> Format:
     """Return the format of ``text``, "text" if no other fits."""
     body = text.strip()
     lines = [line for line in body.splitlines() if line.strip()]
-    if body[:1] in ("{", "[") and (
-        is_json(body) or (len(lines) > 1 and all(map(is_json, lines)))  # one object a line
-    ):
-        return "json"
+    if isinstance(text, Outline):
+        return "outline"
     if re.match(r"<!doctype html|<html\b", body, re.I) or len(_TAG.findall(body[:20_000])) >= max(
         4, len(body[:20_000]) // 400
     ):
@@ -84,7 +78,7 @@ def spans(text: str) -> tuple[Span, ...]:
     if not text:
         return ()
     cut = {
-        "json": _json_spans,
+        "outline": _outline_spans,
         "html": _html_spans,
         "markdown": _markdown_spans,
         "table": _table_spans,
@@ -122,21 +116,6 @@ def readable(text: str) -> str:
 # Each format --------------------------------------------------------------------------------------
 
 
-def is_json(text: str) -> bool:
-    """Say whether ``text`` is one JSON value."""
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Return the end of ``pattern``'s match at offset ``at``, or ``at`` if it does not match."""
-    match = pattern.match(text, at)
-    return match.end() if match else at
-
-
 class _Parts:
     """Builder of ``text``'s spans. Its stack of open heads (level, span index) leads what is added."""
 
@@ -170,46 +149,18 @@ class _Parts:
             self.add(a, b)
 
 
-def _json_spans(parts: _Parts) -> None:
-    text = parts.text
-    at = _after(_SPACE, text, 0)
-    while at < len(text):
-        try:
-            value, end = _DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            break
-        _json_value(parts, at, at, end, value, ())
-        at = _after(_SPACE, text, end)
-
-
-def _json_value(
-    parts: _Parts, start: int, at: int, end: int, value: object, leads: tuple[int, ...]
-) -> None:
-    """Add the spans of ``text[start:end]``: a JSON value at ``at``, perhaps after its key."""
-    text = parts.text
-    if not isinstance(value, dict | list) or not value or end - at <= _RECORD or len(leads) > 40:
-        if isinstance(value, str) and end - start > 2 * _LONG:
-            for a, b in _sentences(text, start, end):
-                parts.add(a, b, leads)
+def _outline_spans(parts: _Parts) -> None:
+    """Add the lines; a name, a table's header and an item's first line lead what is below them."""
+    for start, end in _lines(parts.text):
+        line = parts.text[start:end]
+        indent = len(line) - len(line.lstrip())
+        parts.close(indent)
+        if line.rstrip().endswith(":") or line.startswith("- ", indent):
+            parts.head(indent, start, end)
+        elif end - start <= 2 * _LONG:
+            parts.add(start, end)
         else:
-            parts.add(start, end, leads)
-        return
-    inside = _after(_SPACE, text, at + 1)
-    inner = (*leads, parts.add(start, inside, leads, True))
-    names = 2 if isinstance(value, dict) else 0  # a record's first short values say which one it is
-    for key, child in value.items() if isinstance(value, dict) else ((None, v) for v in value):
-        first = inside
-        if key is not None:
-            _, inside = _DECODER.raw_decode(text, inside)
-            inside = _after(_COLON, text, inside)
-        _, after = _DECODER.raw_decode(text, inside)
-        if names and not isinstance(child, dict | list) and after - first <= _NAME:
-            names -= 1
-            inner = (*inner, parts.add(first, after, inner, True))
-        else:
-            names = 0
-            _json_value(parts, first, inside, after, child, inner)
-        inside = _after(_SPACE, text, after)
+            parts.fill(start, end)
 
 
 def _html_spans(parts: _Parts) -> None:

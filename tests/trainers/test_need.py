@@ -37,7 +37,7 @@ def test_the_scorer_that_ships_reads_on_from_its_state_within_its_time() -> None
     whole = scorer.update(scorer.initial(), THREAD)
     half = scorer.update(scorer.update(scorer.initial(), THREAD[:3]), THREAD, 3)
     np.testing.assert_allclose(whole, half, rtol=1e-5)
-    assert bounded('{"id": 7, "to": "Ann Lee"}') == '{"id":7,"to":"Ann Lee"}'
+    assert bounded('{"id": 7, "to": "Ann Lee"}') == "id: 7\nto: Ann Lee"
     rows = [(parts_of(bounded(text_of(THREAD[2]))), "find", 0)]
     (chances,) = scorer.scores(whole, ThreadFacts.of(THREAD[:3]), rows)
     assert ((chances > 0) & (chances < 1)).all()

@@ -34,9 +34,10 @@ SHIPPED, KIND = "need", "need"
 BUCKETS = 8192
 #: Hashed words of a part's keys, and of a message.
 KEY_WORDS, MESSAGE_WORDS = 8, 48
-_FORMATS: tuple[Format, ...] = ("json", "table", "log", "text", "markdown", "html")
+_FORMATS: tuple[Format, ...] = ("outline", "table", "log", "text", "markdown", "html")
 _VALUE = re.compile(r"[A-Za-z0-9_$#@][\w./:@#+-]*\w|\b[A-Z0-9]\b")
 _KEY = re.compile(r"[\"']?([A-Za-z_][\w -]{0,30}?)[\"']?\s*[:=](?=\s|\"|'|\[|\{|\d|$|\w)")
+_COLUMN = re.compile(r"[{,]([^{},]+)(?=[{},])")
 _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _KINDS = tuple(
     re.compile(pattern)
@@ -84,6 +85,7 @@ def parts_of(text: str) -> tuple[Part, ...]:
         positions[span.leads] += 1
         values = frozenset(v for v in _VALUE.findall(part_text[:2000]) if _is_value(v))
         names = [*_KEY.findall(part_text[:600])[:4], *_KEY.findall(lead[:200])[-2:]]
+        names += _COLUMN.findall(lead) if kind == "outline" else []
         static = (
             *(float(bool(pattern.search(part_text[:2000]))) for pattern in _KINDS),
             _log(len(part_text) / 4),

@@ -21,7 +21,7 @@ from stategate.nodes.protocols import Vector
 from stategate.nodes.retrieval.history import visible_text, with_leads, word_scores
 
 PRICE = 2.0
-LOSS = 40_000.0
+LOSS = 30_000.0
 _LIST, _HEAD = 20, 5  # entries of a list from which on they share their chances, but for the first
 _GAP_TOKENS = 2  # an omission beside a part
 _PROSE = re.compile(
@@ -55,8 +55,8 @@ def adjusted(
     """Return the parts' chances, corrected for long lists and for words shared with the query.
 
     A long list has few needed entries, whatever its length: its entries share their chances, except the
-    first ones, which show what the list is. A part that shares the rarest words with the query is
-    shown, whatever its chance.
+    first ones, which show what the list is. Lines of text are no list. A part that shares the rarest
+    words with the query is shown, whatever its chance.
     """
     scores = word_scores(query, [chunk for parts in results.values() for chunk in parts])
     top = float(scores.max(initial=0.0)) or 1.0
@@ -69,7 +69,7 @@ def adjusted(
         for number, chunk in enumerate(parts):
             leads = chunk.data["leads"]
             positions[leads] += 1
-            if positions[leads] > _HEAD:
+            if positions[leads] > _HEAD and chunk.kind != "text":
                 share[number] = min(1.0, _LIST / siblings[leads])
         words = scores[start : start + len(parts)] / top
         ours[name] = np.maximum(chances[name] * share, _WORDS_CHANCE * words**4)

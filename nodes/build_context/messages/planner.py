@@ -64,7 +64,7 @@ from stategate.stores.traces import Event
 _UNFIT = ("experience", "experience_trace", "recall", "retrieve", "rico", "summary")
 _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
-_ANY_PART = 0.0005  # chance of every part where no scorer tells them apart
+_ANY_PART = 0.002  # chance of every part where no scorer tells them apart
 
 
 class HistoryPlanner:

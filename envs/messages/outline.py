@@ -1,0 +1,187 @@
+"""JSON as an outline: every key and value of a JSON text in two thirds of its tokens.
+
+    {"id": "JG7", "flights": [{"from": "MCO", "day": "05-21"}, {"from": "BOS", "day": "05-22"}]}
+
+becomes
+
+    id: JG7
+    flights{from,day}:
+     MCO,05-21
+     BOS,05-22
+
+Records with the same keys are the rows of a table; an empty cell is a missing key. Numbers keep their
+digits, and text is quoted where it would read as something else.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+_WRAP = 100  # characters of a line of a long list
+_FILLED = 0.6  # share of a table's cells that hold a value, at least
+#: Text that reads as a number, a word of JSON, a list, a record, an item, a name, or several lines.
+_QUOTED = re.compile(
+    r"-?\d[\d.]*(?:[eE][+-]?\d+)?\Z|(?:true|false|null|NaN|-?Infinity)?\Z"
+    r"|[\s\"\[{]|- |.*(?:[\s:]\Z|[\r\n])"
+)
+
+#: A table's columns: each key with its own columns, None for a value.
+Columns: TypeAlias = dict[str, "Columns | None"]
+
+
+class _Number(str):
+    """A number as it was written."""
+
+
+class Outline(str):
+    """A text that is an outline: its lines stand in each other by their indentation."""
+
+
+def outline(text: str) -> str:
+    """Return the :class:`Outline` of a JSON record, list or lines, if it is shorter, else ``text``."""
+    try:
+        value = _parsed(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(value, dict | list) or not value:
+        return text
+    shorter = "\n".join(_lines("", value))
+    return Outline(shorter) if len(shorter) < len(text) else text
+
+
+def _parsed(text: str) -> Any:
+    """Return the value of a JSON text, or the list of those of its lines. Raises ``ValueError``."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and all(line[0] == "{" and line.rstrip()[-1] == "}" for line in lines):
+        return [_parsed(line) for line in lines]
+    return json.loads(
+        text,
+        parse_float=_Number,
+        parse_int=_Number,
+        parse_constant=_Number,
+        object_pairs_hook=_record,
+    )
+
+
+def _record(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return record
+
+
+def _lines(name: str, value: Any) -> Iterator[str]:
+    """Yield the lines of a value behind its ``name`` ("" for none)."""
+    if not isinstance(value, dict | list) or not value:
+        yield f"{name}: {_cell(value)}" if name else _cell(value)
+        return
+    rows = [*_rows(value)]
+    columns = _columns([record for _, record in rows])
+    if columns:
+        yield f"{name}{_header(columns)}:"
+        yield from (f" {start}{','.join(_cells(columns, record))}" for start, record in rows)
+    elif isinstance(value, dict):
+        nested = [line for key, child in value.items() for line in _lines(_key(key), child)]
+        yield from _below(name, nested)
+    elif any(isinstance(item, dict | list) for item in value):
+        items = [[*_lines("", item)] for item in value]
+        marked = [f"{' ' if i else '-'} {line}" for item in items for i, line in enumerate(item)]
+        yield from _below(name, marked)
+    else:
+        yield from _list(name, value)
+
+
+def _below(name: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yield ``lines`` indented below their name."""
+    if name:
+        yield f"{name}:"
+    yield from (f" {line}" if name else line for line in lines)
+
+
+def _list(name: str, values: Sequence[Any]) -> Iterator[str]:
+    """Yield a list of values: on one line, or on several below its name."""
+    rows, row = [], ""
+    for value in values:
+        cell = _cell(value, ",]")
+        if row and len(row) + len(cell) > _WRAP:
+            rows.append(f"{row},")
+            row = cell
+        else:
+            row = f"{row},{cell}" if row else cell
+    rows.append(row)
+    if len(rows) > 1:
+        yield from (f"{name}[{len(values)}]:", *(f" {row}" for row in rows))
+    else:
+        yield f"{name}: [{row}]" if name else f"[{row}]"
+
+
+# Tables
+
+
+def _rows(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what starts a table's row ("- " a list within the list), and its record."""
+    if isinstance(value, dict):
+        yield from ((f"{_key(key)}: ", record) for key, record in value.items() if len(value) > 1)
+        return
+    is_grouped = all(isinstance(item, list) and item for item in value)
+    for item in value:
+        for number, record in enumerate(item if is_grouped else [item]):
+            yield ("  " if number else "- ") if is_grouped else "", record
+
+
+def _columns(records: Sequence[Any]) -> Columns | None:
+    """Return the columns of records with (mostly) the same keys, None where they make no table."""
+    columns: Columns = {}
+    if not all(isinstance(record, dict) and _add(columns, record) for record in records):
+        return None
+    cells = [cell for record in records for cell in _cells(columns, record)]
+    return columns if sum(map(bool, cells)) >= _FILLED * len(cells) else None
+
+
+def _add(columns: Columns, record: Mapping[str, Any]) -> bool:
+    """Add a record's keys to ``columns``; say whether each is a value, or a record, everywhere."""
+    for key, value in record.items():
+        if isinstance(value, dict) and value:
+            inner = columns.setdefault(key, {})
+            if inner is None or not _add(inner, value):
+                return False
+        elif columns.setdefault(key) is not None or _is_nested(value):
+            return False
+    return True
+
+
+def _is_nested(value: Any) -> bool:
+    """Say whether a value is a list of lists or records."""
+    return isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
+
+
+def _header(columns: Columns) -> str:
+    return f"{{{','.join(_key(k) + (_header(c) if c else '') for k, c in columns.items())}}}"
+
+
+def _cells(columns: Columns, record: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a record's cell for each column, "" for a missing key."""
+    for key, inner in columns.items():
+        if inner:
+            yield from _cells(inner, record.get(key, {}))
+        else:
+            yield _cell(record[key], (",", ": ")) if key in record else ""
+
+
+# Values
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[\w$@./ -]+", key) else json.dumps(key, ensure_ascii=False)
+
+
+def _cell(value: Any, marks: Sequence[str] = ()) -> str:
+    """Return a value as text, in quotes where it holds one of ``marks`` or reads as something else."""
+    if isinstance(value, _Number):
+        return value
+    if isinstance(value, list) and value:
+        return f"[{','.join(_cell(item, ',]') for item in value)}]"
+    if not isinstance(value, str) or _QUOTED.match(value) or any(m in value for m in marks):
+        return json.dumps(value, ensure_ascii=False)
+    return value
