@@ -115,7 +115,7 @@ def _messages(row: object) -> list[BaseMessage]:
     content, calls = row.get("content"), row.get("tool_calls") or ()
     blocks = content if isinstance(content, list) else ()
     types = [block.get("type") for block in blocks if isinstance(block, Mapping)]
-    if "tool_result" in types or "function_call" in row:
+    if "tool_result" in types or row.get("function_call"):
         raise ValueError("results of tools are read in OpenAI's form: role tool, tool_call_id")
     broken = [c for c in calls if "function" in c and not _is_object(c["function"]["arguments"])]
     if not broken:
@@ -139,11 +139,11 @@ def _records(source: str) -> list[object]:
     path = Path(source).expanduser()
     with user_error_context(f"cannot read messages from '{source}'", f"name a file of {_EXPORT}"):
         raw = path.read_bytes()
-        text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
+        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
     try:
         values = parse_json(text)
     except ValueError:
-        lines = (line for line in text.splitlines() if line.strip())
+        lines = (line for line in text.split("\n") if line.strip())
         values = [_parsed(line) for line in lines]
         if all(isinstance(value, str) for value in values):
             raise UserError(f"'{source}' is no JSON: export messages as {_EXPORT}") from None

@@ -39,6 +39,7 @@ from stategate.envs.messages.history import (
     NO_TEXT,
     bounded,
     key_of,
+    media_of,
     names_of,
     text_of,
     tokens_in,
@@ -257,14 +258,18 @@ def recall_tool(budget: int, name: str = RECALL) -> BaseTool:
     """Return the tool by which an agent sees earlier messages whole, ``budget`` tokens at most."""
 
     @tool(name)
-    def recall(id: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
+    def recall(id: str, state: Annotated[dict[str, Any], InjectedState]) -> str | list[Any]:
         """Show an earlier message whole: a tool's result, or what somebody said.
 
         Results may end with a note such as "[cut 512 tokens: recall 9f3a1]": give the five letters
         of the note as id. Words instead of an id find the parts of earlier messages that hold them.
         JSON is shown as an outline: after "rows{id,price}:" each line holds a row's id and price.
         """
-        return recalled(id, state["messages"], budget, name)
+        messages: Sequence[BaseMessage] = state["messages"]
+        text, words = recalled(id, messages, budget, name), _words(id)
+        pairs = zip(names_of(messages), messages, strict=True)
+        media = [block for called, m in pairs if called in words for block in media_of(m)]
+        return [{"type": "text", "text": text}, *media] if media else text
 
     return recall
 
@@ -284,8 +289,7 @@ def recalled(query: str, messages: Sequence[BaseMessage], budget: int, ours: str
         texts[name] = speaker + (readable_text(message) or NO_TEXT)
         if tool_of(message, tools) != ours and (text := readable_text(message, ours)).strip():
             searched[name] = speaker + text
-    words = "".join(c if c.isalnum() else " " for c in query.lower()).split()
-    if named := [texts[word] for word in dict.fromkeys(words) if word in texts]:
+    if named := [texts[word] for word in _words(query) if word in texts]:
         return _truncated("\n\n".join(named), budget)
     source = HistorySource(text for item in searched.items() for text in _searchable(*item, query))
     hits: dict[str, list[int]] = {}
@@ -297,6 +301,10 @@ def recalled(query: str, messages: Sequence[BaseMessage], budget: int, ours: str
         return f"no earlier message is called or holds '{query}'; the latest are: {latest}"
     quoted = [f"{key}:\n{excerpt(source.by_result[key], parts)}" for key, parts in hits.items()]
     return _truncated("\n\n".join(quoted), budget)
+
+
+def _words(query: str) -> list[str]:
+    return list(dict.fromkeys("".join(c if c.isalnum() else " " for c in query.lower()).split()))
 
 
 def _searchable(name: str, text: str, query: str) -> Iterator[tuple[str, str]]:

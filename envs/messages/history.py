@@ -105,6 +105,12 @@ def with_text(message: BaseMessage, text: str) -> BaseMessage:
     return message.model_copy(update={"content": blocks})
 
 
+def media_of(message: BaseMessage) -> list[Block]:
+    """Return the blocks of a tool's result that are no text: images and files."""
+    has_blocks = isinstance(message, ToolMessage) and isinstance(message.content, list)
+    return [b for b in message.content if _block_text(b) is None] if has_blocks else []
+
+
 def _block_text(block: Block) -> str | None:
     if isinstance(block, str):
         return block

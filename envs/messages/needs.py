@@ -20,7 +20,7 @@ _SHORTEST = 3  # characters of a value: shorter ones occur by chance
 _LONGEST = 200  # characters of a value that is searched whole
 _WORD = re.compile(r"\w[\w./@:$#+-]*\w")
 _BREAK = re.compile(r"[./@:$#+-]+")
-_IDENTIFIES = re.compile(r"\d|\w[_./@-]\w|[a-z][A-Z]")
+IDENTIFIES = re.compile(r"\d|\w[_./@-]\w|[a-z][A-Z]")
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def places_of(value: str, text: str) -> Iterator[int]:
 def identifiers(text: str) -> Iterator[str]:
     """Yield the identifiers in ``text``: ids, amounts, dates, paths, code names."""
     for match in _WORD.finditer(text):
-        if len(match[0]) >= _SHORTEST and _IDENTIFIES.search(match[0]):
+        if len(match[0]) >= _SHORTEST and IDENTIFIES.search(match[0]):
             yield match[0]
 
 
@@ -130,7 +130,7 @@ def _values_held(leaf: str, texts: Sequence[str]) -> Iterator[str]:
             continue
         for piece in _BREAK.split(word):
             is_long = len(piece) >= _SHORTEST
-            if is_long and _IDENTIFIES.search(piece) and any(stands_in(piece, t) for t in texts):
+            if is_long and IDENTIFIES.search(piece) and any(stands_in(piece, t) for t in texts):
                 yield piece
 
 

@@ -52,7 +52,7 @@ def outline(text: str) -> str:
 
 def _parsed(text: str) -> Any:
     """Return the value of a JSON text, or the list of those of its lines. Raises ``ValueError``."""
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1 and all(line[0] == "{" and line.rstrip()[-1] == "}" for line in lines):
         return [_parsed(line) for line in lines]
     return json.loads(

@@ -1,5 +1,6 @@
 """Threads exported by others' tools, in the forms that those tools write."""
 
+import gzip
 import json
 import sqlite3
 from pathlib import Path
@@ -45,6 +46,7 @@ CHAT: list[dict[str, Any]] = [
 ]
 FORMS: dict[str, Any] = {
     "chat": CHAT,
+    "openai's client": [{"refusal": None, "function_call": None, **row} for row in CHAT],
     "langchain flat": [m.model_dump() for m in THREAD],
     "langchain typed": messages_to_dict(THREAD),
     "langchain constructors": [dumpd(message) for message in THREAD],
@@ -84,6 +86,16 @@ def test_lines_are_messages_or_threads_and_a_bad_one_is_skipped_and_named(
     for number, says in ((4, "message 6 of .*thread 4'"), (5, "thread 5'")):
         with pytest.raises(UserError, match=says):
             read_threads(f"{path}#{number}")
+
+
+def test_a_separator_within_a_text_ends_no_line_and_a_packed_file_needs_no_suffix(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "threads.jsonl"
+    line = json.dumps([{"role": "user", "content": "a\u2028b\x85c"}, CHAT[4]], ensure_ascii=False)
+    path.write_bytes(gzip.compress(f"{line}\r\n\n{line}".encode()))
+    threads = read_threads(str(path))
+    assert [thread.messages[0].text for thread in threads] == ["a\u2028b\x85c"] * 2
 
 
 def test_what_a_model_or_a_user_may_write_is_read(tmp_path: Path) -> None:

@@ -1,14 +1,17 @@
 """The middleware beside what agents bring: orphans, pictures, tools as mappings, approvals."""
 
+import json
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
+from stategate.envs.messages.history import names_of, tokens_in
 from stategate.graph.middleware import ContextMiddleware, recalled
 from stategate.nodes.build_context.messages import planner
 from stategate.stores.errors import UserError
@@ -23,6 +26,7 @@ from tests.graph.test_middleware import (
     size_of,
     working_thread,
 )
+from tests.kit import Scripted
 
 
 def test_a_result_without_its_call_is_noted_and_can_be_recalled() -> None:
@@ -86,3 +90,59 @@ def test_without_the_scorer_that_ships_words_rank(monkeypatch: pytest.MonkeyPatc
     assert messages_read(thread, budget=2000) == by_words
     with pytest.raises(UserError, match="no checkpoint 'mine'"):
         ContextMiddleware(need="mine")
+
+
+def test_an_image_of_a_result_comes_back_with_it() -> None:
+    image = {"type": "image", "base64": "A" * 400, "mime_type": "image/png"}
+
+    @tool
+    def look(number: int) -> list[Any]:
+        """Look at a page."""
+        return [{"type": "text", "text": WORDS}, image]
+
+    name = names_of([ToolMessage("", tool_call_id="call-0")])[0]
+    model = Scripted.of([("look", {"number": 1}), ("recall", {"id": name})], "done")
+    memory = ContextMiddleware(budget=8000, max_new_result=50)
+    agent = create_agent(model, [look], middleware=[memory])
+    recalled_result = agent.invoke(ASK)["messages"][-2]
+    assert recalled_result.content == [{"type": "text", "text": WORDS}, image]
+
+
+LOG = "\n".join(f"[{i}/900] Compiling object_{i}.cpp" for i in range(900))
+USERS = json.dumps({"users": [{"id": i, "is_active": bool(i % 7)} for i in range(3000)]})
+ARTICLE = "\n\n".join(
+    f"The harbour was quiet when the committee met on {day} evening. Supporters of the new breakwater "
+    "said that it would protect the fleet from winter storms, while its opponents feared that it would "
+    "change the currents. The mayor told the meeting that the engineers had persuaded her."
+    for day in ("Monday", "Tuesday", "Thursday", "Friday", "Sunday")
+)
+
+
+@pytest.mark.parametrize(
+    ("ask", "text", "needed"),
+    [
+        ("Why did it fail?", f"{LOG}\nld: error: undefined symbol", "ld: error: undefined symbol"),
+        ("Which users left?", USERS, '{"id":0,"is_active":false}'),
+        ("Which users left?", USERS, '{"id":2999,"is_active":true}'),
+        (
+            "Summarise it.",
+            ARTICLE,
+            "Sunday evening. Supporters of the new breakwater said that it would",
+        ),
+    ],
+)
+def test_a_new_result_shows_its_ends_and_its_prose_where_nothing_else_is_in_it(
+    ask: str, text: str, needed: str
+) -> None:
+    asked, result = look_round(1)
+    messages = [HumanMessage(ask), asked, result.model_copy(update={"content": text})]
+    assert needed in messages_read(messages, budget=8000)[-1].text
+
+
+def test_the_note_of_a_huge_result_counts_all_that_no_model_reads() -> None:
+    asked, result = look_round(1)
+    huge = "\n".join(f"line {i}" for i in range(30_000))
+    messages = [HumanMessage("Go."), asked, result.model_copy(update={"content": huge})]
+    how: dict[str, Any] = {"kind": "full", "budget": 400_000, "max_new_result": 100_000}
+    note = messages_read(messages, **how)[-1].text.rpartition("[cut ")[2]
+    assert int(note.split()[0]) > tokens_in(huge) / 3

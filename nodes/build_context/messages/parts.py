@@ -16,13 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from stategate.envs.messages.history import tokens_in
+from stategate.envs.messages.needs import IDENTIFIES
 from stategate.envs.protocols import Chunk
 from stategate.nodes.protocols import Vector
 from stategate.nodes.retrieval.history import visible_text, with_leads, word_scores
 
 PRICE = 2.0
 LOSS = 30_000.0
-_LIST, _HEAD = 20, 5  # entries of a list from which on they share their chances, but for the first
+_LIST, _ENDS = 20, 5  # entries of a list that share their chances, but for so many at its ends
+_ENDS_TOKENS = 150  # of a new result's first and last parts
 _GAP_TOKENS = 2  # an omission beside a part
 _PROSE = re.compile(
     r"(?:(?<=[\s\"'>(])|^)[a-z][a-z,;'()-]*(?:\s+[A-Za-z]?[a-z,;'()-]*[.,]?(?=[\s\"'<]|$)){6,}"
@@ -55,8 +57,8 @@ def adjusted(
     """Return the parts' chances, corrected for long lists and for words shared with the query.
 
     A long list has few needed entries, whatever its length: its entries share their chances, except the
-    first ones, which show what the list is. Lines of text are no list. A part that shares the rarest
-    words with the query is shown, whatever its chance.
+    first ones, which show what the list is, and the last, which show how a log ends. Lines of text are
+    no list. A part that shares the rarest words with the query is shown, whatever its chance.
     """
     scores = word_scores(query, [chunk for parts in results.values() for chunk in parts])
     top = float(scores.max(initial=0.0)) or 1.0
@@ -69,7 +71,7 @@ def adjusted(
         for number, chunk in enumerate(parts):
             leads = chunk.data["leads"]
             positions[leads] += 1
-            if positions[leads] > _HEAD and chunk.kind != "text":
+            if chunk.kind != "text" and _ENDS < positions[leads] <= siblings[leads] - _ENDS:
                 share[number] = min(1.0, _LIST / siblings[leads])
         words = scores[start : start + len(parts)] / top
         ours[name] = np.maximum(chances[name] * share, _WORDS_CHANCE * words**4)
@@ -85,7 +87,7 @@ def select(
     """Return what to show of ``results``, at most ``budget`` tokens, by worth per token.
 
     A row's values come first, its prose after every row's values: a part is offered without its prose,
-    and the prose as an addition.
+    and the prose as an addition, unless nothing but prose is in it.
     """
     offers = [o for name, parts in results.items() for o in _offers(parts, chances[name])]
     offers.sort(key=lambda offer: -offer.chance / offer.size)
@@ -104,6 +106,14 @@ def select(
     return visible | _holes(results, visible)
 
 
+def ends(results: Mapping[str, Sequence[Chunk]], budget: int) -> Shown:
+    """Return the first and last parts of new ``results``, of which little is shown."""
+    chances = {name: np.zeros(len(parts), dtype=np.float32) for name, parts in results.items()}
+    for row in chances.values():
+        row[:_ENDS] = row[-_ENDS:] = 1.0
+    return select(results, chances, min(budget, _ENDS_TOKENS))
+
+
 def _offers(parts: Sequence[Chunk], chances: Vector) -> list[Offer]:
     """Return the ways to show each part."""
     offers = []
@@ -115,7 +125,7 @@ def _offers(parts: Sequence[Chunk], chances: Vector) -> list[Offer]:
         # Without its stretches of plain words: ids, amounts, dates and paths stay.
         short = _PROSE.sub(ELISION, whole) if size > 12 else whole
         short_size = tokens_in(short) if short != whole else size
-        if short_size <= _WORTH_A_CUT * size:
+        if short_size <= _WORTH_A_CUT * size and IDENTIFIES.search(short):
             offers.append(Offer(chunk, short, short_size + _GAP_TOKENS, chance))
             chance *= _PROSE_CHANCE
         offers.append(Offer(chunk, whole, size + _GAP_TOKENS, chance))
@@ -154,16 +164,19 @@ def is_shortened(text: str) -> bool:
     return bool(_NOTE.search(text))
 
 
-def rendered(name: str, text: str, chunks: Sequence[Chunk], shown: Shown, recall: str) -> Rendering:
+def rendered(
+    name: str, text: str, chunks: Sequence[Chunk], shown: Shown, recall: str, beyond: int = 0
+) -> Rendering:
     """Return the text made of the parts that are ``shown``, and of those that lead them.
 
-    It is ``text`` itself where everything is shown, or where the note would cost more than it saves.
+    It is ``text`` itself where everything is shown, or where the note would cost more than it saves;
+    not where ``text`` is the beginning and the end of a result with ``beyond`` more tokens.
     """
     indices = with_leads(chunks, [i for i, c in enumerate(chunks) if shown.get(c.id, "").strip()])
     size = tokens_in(text)
     body = ""
     last = -1
-    is_whole = len(indices) == len(chunks)
+    is_whole = len(indices) == len(chunks) and not beyond
     for i in indices:
         if i > last + 1:
             body = _broken(body) + _GAP
@@ -180,10 +193,10 @@ def rendered(name: str, text: str, chunks: Sequence[Chunk], shown: Shown, recall
         else:
             body += visible.rstrip() + " " + _GAP
         last = i
-    cut = max(size - tokens_in(body), 1)
+    cut = max(size + beyond - tokens_in(body), 1)
     shortened = _broken(body.rstrip()) + note(cut, name, recall)
     shortened_size = tokens_in(shortened)
-    if is_whole or shortened_size >= size:
+    if is_whole or shortened_size >= size + beyond:
         return Rendering(text, size)
     return Rendering(shortened, shortened_size, is_note=not indices)
 

@@ -20,7 +20,6 @@ from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolM
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from stategate.envs.messages.history import (
-    LARGEST,
     calls_text,
     instruction_of,
     text_of,
@@ -47,6 +46,7 @@ from stategate.nodes.build_context.messages.parts import (
     Rendering,
     Shown,
     adjusted,
+    ends,
     is_shortened,
     rendered,
     select,
@@ -135,15 +135,15 @@ class HistoryPlanner:
         for slot in history.slots:
             if not slot.is_new or slot.is_pinned or slot.tool == (history.recall or None):
                 continue
-            is_huge = len(text_of(slot.message)) > LARGEST
-            if slot.tool in self.settings.keep_whole and not is_huge:
+            if slot.tool in self.settings.keep_whole and not slot.beyond:
                 continue
             is_read = self._scorer is not None and slot.text_size > _WORTH_READING
             if slot.text_size > max_tokens:
                 why = "larger than a new result may be"
                 slot.rendering = self._fitted(history, slot, max_tokens, why)
             elif is_read and not is_shortened(slot.text):
-                shorter = self._fitted(history, slot, slot.text_size, "parts that nobody will need")
+                room = 3 * slot.text_size  # for all parts, with the signs of omissions beside them
+                shorter = self._fitted(history, slot, room, "parts that nobody will need")
                 if slot.text_size - shorter.size >= _LEAST_GAIN:
                     slot.rendering = shorter
 
@@ -213,11 +213,16 @@ class HistoryPlanner:
         if isinstance(self._params, Compress):
             chances = adjusted(self._chances(history, slots), source.by_result, query)
             visible = select(source.by_result, chances, budget)
+            is_much_cut = self._scorer is not None and slots[0].text_size > 2 * budget
+            if slots[0].is_new and (is_much_cut or not visible):
+                visible = {**ends(source.by_result, budget), **visible}
         else:
             builder = cast(ContextBuilder, self._resources.get(self._params))
             visible = _visible_parts(builder, _request(history, source, before, budget))
         return {
-            s.index: rendered(s.name, s.text, source.by_result[s.key], visible, history.recall)
+            s.index: rendered(
+                s.name, s.text, source.by_result[s.key], visible, history.recall, s.beyond
+            )
             for s in slots
         }
 

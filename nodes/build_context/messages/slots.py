@@ -10,6 +10,7 @@ from functools import cached_property
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from stategate.envs.messages.history import (
+    LARGEST,
     NO_TEXT,
     bounded,
     calls_of,
@@ -76,6 +77,12 @@ class Slot:
     def is_result(self) -> bool:
         """Whether a tool returned it."""
         return isinstance(self.message, ToolMessage)
+
+    @property
+    def beyond(self) -> int:
+        """Tokens of a huge result's middle, which no model reads."""
+        is_huge = self.is_result and len(text_of(self.message)) > LARGEST
+        return self.text_size - tokens_in(self.text) if is_huge else 0
 
     @property
     def has_calls(self) -> bool:
