@@ -22,7 +22,7 @@ from stategate.nodes.protocols import Vector
 from stategate.nodes.retrieval.history import visible_text, with_leads, word_scores
 
 PRICE = 2.0
-LOSS = 30_000.0
+LOSS = 25_000.0
 _LIST, _ENDS = 20, 5  # entries of a list that share their chances, but for so many at its ends
 _ENDS_TOKENS = 150  # of a new result's first and last parts
 _GAP_TOKENS = 2  # an omission beside a part
