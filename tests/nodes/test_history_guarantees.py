@@ -232,7 +232,7 @@ def check_twice(once: PreparedCall, kind: str, budget: int, messages: Any) -> No
 
 
 def test_a_result_that_was_shortened_before_is_not_shortened_again() -> None:
-    rows = [{"id": i, "text": "harbour " * (1 + (i == 1))} for i in range(7)]
+    rows = [{"id": i, "text": "harbour " * (1 + (i == 1))} for i in range(40)]
     call = {"name": "look", "args": {"at": "harbour"}, "id": "c"}
     messages = [
         HumanMessage("harbour", id="h"),
