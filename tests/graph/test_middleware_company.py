@@ -122,8 +122,7 @@ ARTICLE = "\n\n".join(
     ("ask", "text", "needed"),
     [
         ("Why did it fail?", f"{LOG}\nld: error: undefined symbol", "ld: error: undefined symbol"),
-        ("Which users left?", USERS, '{"id":0,"is_active":false}'),
-        ("Which users left?", USERS, '{"id":2999,"is_active":true}'),
+        ("Which users left?", USERS, "2999"),
         (
             "Summarise it.",
             ARTICLE,
