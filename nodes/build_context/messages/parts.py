@@ -25,6 +25,7 @@ PRICE = 2.0
 LOSS = 25_000.0
 _LIST, _ENDS = 20, 5  # entries of a list that share their chances, but for so many at its ends
 _ENDS_TOKENS = 150  # of a new result's first and last parts
+_MARKS = re.compile(r"[\w\s]+")  # what is left without it is the form of a list's entry
 _GAP_TOKENS = 2  # an omission beside a part
 _PROSE = re.compile(
     r"(?:(?<=[\s\"'>(])|^)[a-z][a-z,;'()-]*(?:\s+[A-Za-z]?[a-z,;'()-]*[.,]?(?=[\s\"'<]|$)){6,}"
@@ -57,22 +58,22 @@ def adjusted(
     """Return the parts' chances, corrected for long lists and for words shared with the query.
 
     A long list has few needed entries, whatever its length: its entries share their chances, except the
-    first ones, which show what the list is, and the last, which show how a log ends. Lines of text are
-    no list. A part that shares the rarest words with the query is shown, whatever its chance.
+    first ones, which show what the list is, and the last, which show how a log ends. Entries have the
+    same leads and the same punctuation. A part that shares the rarest words with the query is shown,
+    whatever its chance.
     """
     scores = word_scores(query, [chunk for parts in results.values() for chunk in parts])
     top = float(scores.max(initial=0.0)) or 1.0
     ours: dict[str, Vector] = {}
     start = 0
     for name, parts in results.items():
-        siblings = Counter(chunk.data["leads"] for chunk in parts)
-        positions: Counter[tuple[int, ...]] = Counter()
+        lists = [(chunk.data["leads"], _MARKS.sub("", visible_text(chunk))) for chunk in parts]
+        lengths, positions = Counter(lists), Counter[tuple[tuple[int, ...], str]]()
         share = np.ones(len(parts), dtype=np.float32)
-        for number, chunk in enumerate(parts):
-            leads = chunk.data["leads"]
-            positions[leads] += 1
-            if chunk.kind != "text" and _ENDS < positions[leads] <= siblings[leads] - _ENDS:
-                share[number] = min(1.0, _LIST / siblings[leads])
+        for number, entry in enumerate(lists):
+            positions[entry] += 1
+            if _ENDS < positions[entry] <= lengths[entry] - _ENDS:
+                share[number] = min(1.0, _LIST / lengths[entry])
         words = scores[start : start + len(parts)] / top
         ours[name] = np.maximum(chances[name] * share, _WORDS_CHANCE * words**4)
         start += len(parts)
