@@ -337,22 +337,25 @@ _LOGPROBS = {"max_tokens": 1, "temperature": 0.0, "logprobs": True, "top_logprob
 
 
 async def strong_support(evidence: Support, context: BuiltContext, ask: Ask) -> Support:
-    """Return ``evidence`` with the probabilities of "Yes" to its best passages as its chances.
+    """Return ``evidence`` with the probabilities of "Yes" to its best passages in its chances.
 
-    The passage stands first and the question last, so that a server's cache of the prefix serves the
-    next question. Each call is one token; a server without log-probabilities says 1 or 0.
+    The odds of "Yes" and of the light judge are multiplied: a small model says "Yes" too easily. The
+    passage stands first and the question last, so that a server's cache of the prefix serves the next
+    question. Each call is one token; a server without log-probabilities says 1 or 0.
     """
     questions = context.visible("question")
     question = " ".join(p.says("about") + " " + p.says("instruction") for p in questions).strip()
     order = np.argsort(-evidence.scores, kind="stable")
-    best: dict[str, int] = {}
+    places: dict[str, list[int]] = {}
     for place in map(int, order):
-        best.setdefault(evidence.quotable[place].passage or evidence.quotable[place].text, place)
+        one = evidence.quotable[place]
+        places.setdefault(one.passage or one.text, []).append(place)
     chances = np.zeros(len(order), np.float32)
-    for passage, place in list(best.items())[:_ASKED_OF]:
+    for passage, within in list(places.items())[:_ASKED_OF]:
         text = f"Passage: {passage}\n\nQuestion: {question}\nDoes the passage answer it?"
         reply = await ask([SystemMessage(_JUDGE), HumanMessage(text)], **_LOGPROBS)
-        chances[place] = yes_chance(reply)
+        yes, light = yes_chance(reply), float(np.clip(evidence.chances[within].max(), 0.02, 0.98))
+        chances[within[0]] = yes * light / (yes * light + (1 - yes) * (1 - light))
     scores = evidence.scores.copy()
     first = int(chances.argmax()) if chances.any() else evidence.best
     scores[first] = scores.max() + _ABOVE
