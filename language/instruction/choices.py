@@ -69,24 +69,6 @@ def covered(parsed: ParsedInstruction, text: str) -> tuple[float, ...]:
 
 
 @lru_cache(maxsize=65536)
-def value_words(parsed: ParsedInstruction, value: str) -> tuple[Token, ...]:
-    """Return the words of a value; its code ("a3-army green") only where the instruction says one."""
-    words = content(value) or tokens(value)
-    rest = _without_code(words)
-    coded = (_without_code(parsed.tokens[i:]) for i, t in enumerate(parsed.tokens) if t.is_glued)
-    named = {name[0].key for name in coded if name}
-    is_said = words[:1] and words[0].key in parsed.places
-    return words if is_said or not rest or named.intersection(t.key for t in rest) else rest
-
-
-def _without_code(words: tuple[Token, ...]) -> tuple[Token, ...]:
-    """Return the words behind a code, which is a letter that is joined to them, or with a number."""
-    start = int(bool(words) and words[0].is_glued)
-    start += bool(start and words[1:] and words[1].value is not None)
-    return words[start:]
-
-
-@lru_cache(maxsize=65536)
 def locate(parsed: ParsedInstruction, text: str, name: str = "") -> Span:
     """Return the span of the instruction that matches most words of ``text``.
 
@@ -94,7 +76,7 @@ def locate(parsed: ParsedInstruction, text: str, name: str = "") -> Span:
     """
     names = [i for token in content(name) for i in parsed.places.get(token.key, ())]
     chances = parsed.roles[:, ROLES.index("value")]
-    words = value_words(parsed, text)
+    words = content(text) or tokens(text)
     matches = [token_matches(parsed, token) for token in words]
     anchors = sorted({i for places in matches for i, _ in places})
     reach = len(words) + 2
@@ -129,7 +111,7 @@ class _Compared:
         self.parsed, self.values, self.title, n = parsed, values, title, len(values)
         self.explained = title  # what is no open question beside a value
         self.spans = [locate(parsed, value, name) for value in values]
-        self.value_tokens = [value_words(parsed, value) for value in values]
+        self.value_tokens = [content(value) or tokens(value) for value in values]
         holders = Counter(key for keys in self.value_tokens for key in {t.key for t in keys})
         self.weigh = {k: math.log((n + 1) / (count + 0.5)) + 0.1 for k, count in holders.items()}
         self.name_keys = {token.key for token in content(name)}
