@@ -155,7 +155,7 @@ def _outline_spans(parts: _Parts) -> None:
         line = parts.text[start:end]
         indent = len(line) - len(line.lstrip())
         parts.close(indent)
-        if line.rstrip().endswith(":") or line.startswith("- ", indent):
+        if line.rstrip().endswith((":", ": |", ": |-")) or line.startswith("- ", indent):
             parts.head(indent, start, end)
         elif end - start <= 2 * _LONG:
             parts.add(start, end)

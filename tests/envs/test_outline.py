@@ -1,6 +1,7 @@
 """JSON as an outline: nothing is lost, and no two values look the same."""
 
 import json
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -42,7 +43,48 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
     assert not isinstance(outline(text), Outline)
 
 
+def test_long_lines_of_text_are_a_block_without_escapes() -> None:
+    code = 'def f(x):\n    return "a\\n"\n' * 9
+    text = outline(json.dumps({"files": [{"path": "a.py", "code": code, "size": 9}], "log": code[:-1]}))
+    lines = [*code[:-1].split("\n")]
+    inner, outer = ("".join(f"{' ' * n}{line}\n" for line in lines) for n in (4, 1))
+    assert text + "\n" == f"files:\n - path: a.py\n   code: |\n{inner}   size: 9\nlog: |-\n{outer}"
+    part = next(s for s in spans(text) if "return" in text[s.start : s.end])
+    leads = [text[spans(text)[i].start : spans(text)[i].end].strip() for i in part.leads]
+    assert leads == ["files:", "- path: a.py", "code: |", "def f(x):"]
+
+
+def test_what_cannot_be_seen_or_sent_is_escaped() -> None:
+    text = outline(r'{"a": "\ud83d", "b": "x\u2028y", "c": "1\r2", "\ud83d": "\u00e9\u0007"}')
+    assert text == 'a: "\\ud83d"\nb: "x\\u2028y"\nc: "1\\r2"\n"\\ud83d": "é\\u0007"'
+
+
+@pytest.mark.parametrize("wrap", [0, 100])
 @given(VALUES, VALUES)
-def test_two_values_never_look_the_same(one: object, other: object) -> None:
+def test_two_values_never_look_the_same(wrap: int, one: object, other: object) -> None:
     first, second = (json.dumps(value, sort_keys=True) for value in (one, other))
-    assert first == second or outline(first) != outline(second)
+    with patch("stategate.envs.messages.outline._WRAP", wrap):
+        assert first == second or outline(first) != outline(second)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (["a: 1", []], [{"a": 1}, []]),
+        ({"- a": 1, "- b": 2}, [{"a": 1}, {"b": 2}]),
+        ([{"a": "|"}, []], [{"a": "\n"}, []]),
+    ],
+)
+def test_an_item_is_no_name_and_a_mark_no_text(one: object, other: object) -> None:
+    first, second = (json.dumps(value) for value in (one, other))
+    assert outline(first) != outline(second)
+
+
+@pytest.mark.parametrize("value", [[{"a": 1}, {}, {"a": 2}], [{f"key{i}": 1 for i in range(30)}]])
+def test_no_table_of_one_long_row_or_with_a_blank_row(value: object) -> None:
+    assert ":\n" not in outline(json.dumps(value))
+
+
+def test_a_record_within_hundreds_of_records_stays_as_it_is() -> None:
+    text = '{"a": ' * 900 + "1" + "}" * 900
+    assert outline(text) == text
