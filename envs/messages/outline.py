@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 _WRAP = 100  # characters of a line of a long list, and of a quoted text of several lines
+_WORTH = 0.95  # an outline's share of the characters, at most
 _FILLED = 0.6  # share of a table's cells that hold a value, at least
 #: Text that reads as a number, a word of JSON, a list, a record, an item, a name, or several lines.
 _QUOTED = re.compile(
@@ -50,7 +51,8 @@ def outline(text: str) -> str:
         shorter = "\n".join(_lines("", value))
     except (ValueError, RecursionError):
         return text
-    return Outline(shorter) if len(shorter) < len(text) else text
+    size = len(re.sub(r"\n +", "\n ", shorter))  # a model reads an indentation as one token
+    return Outline(shorter) if size < _WORTH * len(text) else text
 
 
 def _parsed(text: str) -> Any:
@@ -86,7 +88,7 @@ def _lines(name: str, value: Any) -> Iterator[str]:
         return
     rows = [*_rows(value)]
     columns = _columns([record for _, record in rows])
-    if columns and (len(rows) > 1 or len(_header(columns)) <= _WRAP):
+    if columns and (len(rows) > 1 or len(_header(columns)) <= 2 * _WRAP):
         yield f"{name}{_header(columns)}:"
         yield from (f" {start}{','.join(_cells(columns, record))}" for start, record in rows)
     elif isinstance(value, dict):

@@ -150,12 +150,18 @@ class _Parts:
 
 
 def _outline_spans(parts: _Parts) -> None:
-    """Add the lines; a name, a table's header and an item's first line lead what is below them."""
+    """Add the lines; a name, a table's header and an item's first value lead what is below them."""
+    first: tuple[int, int] | None = None  # start and indentation of an item that begins with names
     for start, end in _lines(parts.text):
-        line = parts.text[start:end]
+        line = parts.text[start:end].rstrip()
         indent = len(line) - len(line.lstrip())
+        is_item = first is not None or line.startswith("- ", indent)
+        start, indent = first or (start, indent)
+        first = (start, indent) if is_item and re.search(r"[^]}]:\Z", line) else None
+        if first:
+            continue
         parts.close(indent)
-        if line.rstrip().endswith((":", ": |", ": |-")) or line.startswith("- ", indent):
+        if is_item or line.endswith((":", ": |", ": |-")):
             parts.head(indent, start, end)
         elif end - start <= 2 * _LONG:
             parts.add(start, end)

@@ -104,8 +104,7 @@ def excerpt(chunks: Sequence[Chunk], indices: Iterable[int]) -> str:
     for i in with_leads(chunks, indices):
         if i > last + 1 and lines:
             lines.append("…")
-        if line := " ".join(visible_text(chunks[i]).split()):
-            lines.append(line)
+        lines += [fragment.text for fragment in chunks[i].fragments]
         last = i
     return "\n".join(lines)
 

@@ -45,7 +45,9 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
 
 def test_long_lines_of_text_are_a_block_without_escapes() -> None:
     code = 'def f(x):\n    return "a\\n"\n' * 9
-    text = outline(json.dumps({"files": [{"path": "a.py", "code": code, "size": 9}], "log": code[:-1]}))
+    text = outline(
+        json.dumps({"files": [{"path": "a.py", "code": code, "size": 9}], "log": code[:-1]})
+    )
     lines = [*code[:-1].split("\n")]
     inner, outer = ("".join(f"{' ' * n}{line}\n" for line in lines) for n in (4, 1))
     assert text + "\n" == f"files:\n - path: a.py\n   code: |\n{inner}   size: 9\nlog: |-\n{outer}"
@@ -80,9 +82,17 @@ def test_an_item_is_no_name_and_a_mark_no_text(one: object, other: object) -> No
     assert outline(first) != outline(second)
 
 
-@pytest.mark.parametrize("value", [[{"a": 1}, {}, {"a": 2}], [{f"key{i}": 1 for i in range(30)}]])
+@pytest.mark.parametrize("value", [[{"a": 1}, {}, {"a": 2}], [{f"key{i}": 1 for i in range(60)}]])
 def test_no_table_of_one_long_row_or_with_a_blank_row(value: object) -> None:
     assert ":\n" not in outline(json.dumps(value))
+
+
+def test_deep_records_are_an_outline_if_their_words_are_shorter() -> None:
+    node = {"cursor": "a", "node": {"number": 12, "author": None, "labels": [{"name": "bug"}]}}
+    text = outline(json.dumps({"data": {"repository": {"issues": {"edges": [node]}}}}))
+    assert text.startswith(
+        "data:\n repository:\n  issues:\n   edges:\n    - cursor: a\n      node:"
+    )
 
 
 def test_a_record_within_hundreds_of_records_stays_as_it_is() -> None:
