@@ -51,7 +51,7 @@ def outline(text: str) -> str:
         shorter = "\n".join(_lines("", value))
     except (ValueError, RecursionError):
         return text
-    size = len(re.sub(r"\n +", "\n ", shorter))  # a model reads an indentation as one token
+    size = len(re.sub(r"\n {1,20}", "\n ", shorter))  # a model reads an indentation as one token
     return Outline(shorter) if size < _WORTH * len(text) else text
 
 
@@ -59,7 +59,7 @@ def _parsed(text: str) -> Any:
     """Return the value of a JSON text, or the list of those of its lines. Raises ``ValueError``."""
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1 and all(line[0] == "{" and line.rstrip()[-1] == "}" for line in lines):
-        return [_parsed(line) for line in lines]
+        text = f"[{','.join(lines)}]"
     return json.loads(
         text,
         parse_float=_Number,
@@ -86,6 +86,9 @@ def _lines(name: str, value: Any) -> Iterator[str]:
     if not isinstance(value, dict | list) or not value:
         yield f"{name}: {_cell(value)}" if name else _cell(value, (": ",))
         return
+    if isinstance(value, list) and not _is_nested(value):
+        yield from _list(name, value)
+        return
     rows = [*_rows(value)]
     columns = _columns([record for _, record in rows])
     if columns and (len(rows) > 1 or len(_header(columns)) <= 2 * _WRAP):
@@ -94,12 +97,10 @@ def _lines(name: str, value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         nested = [line for key, child in value.items() for line in _lines(_key(key), child)]
         yield from _below(name, nested)
-    elif _is_nested(value):
+    else:
         items = [[*_lines("", item)] for item in value]
         marked = [f"{' ' if i else '-'} {line}" for item in items for i, line in enumerate(item)]
         yield from _below(name, marked)
-    else:
-        yield from _list(name, value)
 
 
 def _below(name: str, lines: Sequence[str]) -> Iterator[str]:
@@ -147,8 +148,13 @@ def _columns(records: Sequence[Any]) -> Columns | None:
         return None
     if not all(_add(columns, record) for record in records):
         return None
-    cells = [cell for record in records for cell in _cells(columns, record)]
-    return columns if sum(map(bool, cells)) >= _FILLED * len(cells) else None
+    filled, cells = sum(map(_width, records)), len(records) * _width(columns)
+    return columns if filled >= _FILLED * cells else None
+
+
+def _width(record: Mapping[str, Any]) -> int:
+    """Return the number of cells of a record, or of columns."""
+    return sum(_width(value) if _is_filled(value) else 1 for value in record.values())
 
 
 def _add(columns: Columns, record: Mapping[str, Any]) -> bool:
