@@ -240,11 +240,11 @@ def _cuts(starts: Sequence[int], text: str) -> Iterator[tuple[int, int]]:
 
 
 def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each sentence; one of more than 2 × ``_LONG`` is cut at spaces."""
+    """Yield (start, end) of each sentence; one of more than 2 × ``_LONG`` is cut at spaces, commas."""
     edges = [start, *(start + m.end() for m in _SENTENCE.finditer(text[start:end])), end]
     for a, b in pairwise(sorted(set(edges))):
         while b - a > 2 * _LONG:
-            space = text.rfind(" ", a + _LONG // 2, a + _LONG)
+            space = max(text.rfind(mark, a + _LONG // 2, a + _LONG) for mark in " ,")
             middle = space + 1 if space > 0 else a + _LONG
             yield a, middle
             a = middle
