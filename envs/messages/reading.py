@@ -165,8 +165,11 @@ def _outline_spans(parts: _Parts) -> None:
             parts.head(indent, start, end)
         elif end - start <= 2 * _LONG:
             parts.add(start, end)
-        else:
-            parts.fill(start, end)
+        else:  # its beginning has its key, or its row's id
+            beginning, *rest = _sentences(parts.text, start, end)
+            parts.head(indent, *beginning)
+            for piece in rest:
+                parts.add(*piece)
 
 
 def _html_spans(parts: _Parts) -> None:

@@ -302,3 +302,12 @@ def test_a_part_of_an_item_keeps_the_item_s_first_value() -> None:
     assert (
         excerpt(chunks, [last]) == "items:\n…\n - meta:\n    name: p2\n…\n   images:\n…\n    - [2]"
     )
+
+
+def test_a_part_of_a_long_row_follows_its_beginning_and_cuts_no_number() -> None:
+    rows = [{"id": f"K-{i}", "times": [1700000000 + i for i in range(200)]} for i in range(2)]
+    chunks = chunks_of("r", outline(json.dumps({"rows": rows})))
+    header, _, first, gap, piece = excerpt(chunks, [len(chunks) - 1]).split("\n")
+    assert (header, gap) == ("rows{id,times}:", "…")
+    assert first.startswith(" K-1,[1700000000,")
+    assert all(len(number) == 10 for number in piece.rstrip("]").split(","))
