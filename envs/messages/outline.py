@@ -79,9 +79,9 @@ def _record(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def _lines(name: str, value: Any) -> Iterator[str]:
     """Yield the lines of a value behind its ``name`` ("" for none)."""
     if _is_block(value):
-        lines = value.removesuffix("\n").split("\n")
-        yield f"{name and name + ': '}{'|' if value.endswith(chr(10)) else '|-'}"
-        yield from (f" {line}" for line in lines)
+        mark = "|" if value.endswith("\n") else "|-"
+        yield f"{name}: {mark}" if name else mark
+        yield from (f" {line}" for line in value.removesuffix("\n").split("\n"))
         return
     if not isinstance(value, dict | list) or not value:
         yield f"{name}: {_cell(value)}" if name else _cell(value, (": ",))
@@ -144,9 +144,7 @@ def _rows(value: Any) -> Iterator[tuple[str, Any]]:
 def _columns(records: Sequence[Any]) -> Columns | None:
     """Return the columns of records with (mostly) the same keys, None where they make no table."""
     columns: Columns = {}
-    if not records or not all(map(_is_filled, records)):
-        return None
-    if not all(_add(columns, record) for record in records):
+    if not all(isinstance(each, dict) and each and _add(columns, each) for each in records):
         return None
     filled, cells = sum(map(_width, records)), len(records) * _width(columns)
     return columns if filled >= _FILLED * cells else None
@@ -154,24 +152,21 @@ def _columns(records: Sequence[Any]) -> Columns | None:
 
 def _width(record: Mapping[str, Any]) -> int:
     """Return the number of cells of a record, or of columns."""
-    return sum(_width(value) if _is_filled(value) else 1 for value in record.values())
+    return sum(
+        _width(value) if isinstance(value, dict) and value else 1 for value in record.values()
+    )
 
 
 def _add(columns: Columns, record: Mapping[str, Any]) -> bool:
     """Add a record's keys to ``columns``; say whether each is a value, or a record, everywhere."""
     for key, value in record.items():
-        if _is_filled(value):
+        if isinstance(value, dict) and value:
             inner = columns.setdefault(key, {})
             if inner is None or not _add(inner, value):
                 return False
         elif columns.setdefault(key) is not None or _is_nested(value):
             return False
     return True
-
-
-def _is_filled(value: Any) -> bool:
-    """Say whether a value is a record with a key."""
-    return isinstance(value, dict) and bool(value)
 
 
 def _is_nested(value: Any) -> bool:
@@ -185,7 +180,7 @@ def _is_block(value: Any) -> bool:
     """Say whether a value is a long text that quotes would fill with escapes."""
     if not isinstance(value, str) or len(value) <= _WRAP:
         return False
-    return ("\n" in value or value[0] in '[{"') and not _UNSEEN.search(value)
+    return ("\n" in value or value.startswith(('{"', '[{"'))) and not _UNSEEN.search(value)
 
 
 def _header(columns: Columns) -> str:

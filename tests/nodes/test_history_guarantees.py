@@ -288,13 +288,6 @@ def test_a_row_without_its_prose_keeps_its_cells_and_its_place() -> None:
         assert f"\n  K-{i},…,…,{i}.5\n" in body
 
 
-def test_a_search_quotes_parts_as_they_are_written() -> None:
-    code = "def f(x):\n    if x:\n        return  [x]\n" * 9
-    chunks = chunks_of("r", outline(json.dumps({"path": "a.py", "code": code})))
-    found = next(i for i, chunk in enumerate(chunks) if "return" in chunk.text)
-    assert excerpt(chunks, [found]) == "code: |\n def f(x):\n     if x:\n         return  [x]"
-
-
 def test_a_part_of_an_item_keeps_the_item_s_first_value() -> None:
     pods = [{"meta": {"name": f"p{i}", "tags": {"a": 1}}, "images": [1, 2, [i]]} for i in range(3)]
     chunks = chunks_of("r", outline(json.dumps({"items": pods}, indent=1)))
