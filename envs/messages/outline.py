@@ -10,7 +10,8 @@ becomes
      BOS,05-22
 
 Records with the same keys are the rows of a table; an empty cell is a missing key. Numbers keep their
-digits, and text is quoted where it would read as something else.
+digits, and text is quoted where it would read as something else. A long text of several lines is
+indented below "key: |" ("|-" if no line break ends it), without escapes.
 """
 
 import json
@@ -18,13 +19,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-_WRAP = 100  # characters of a line of a long list
+_WRAP = 100  # characters of a line of a long list, and of a quoted text of several lines
+_WORTH = 0.95  # an outline's share of the characters, at most
 _FILLED = 0.6  # share of a table's cells that hold a value, at least
 #: Text that reads as a number, a word of JSON, a list, a record, an item, a name, or several lines.
 _QUOTED = re.compile(
-    r"-?\d[\d.]*(?:[eE][+-]?\d+)?\Z|(?:true|false|null|NaN|-?Infinity)?\Z"
+    r"-?\d[\d.]*(?:[eE][+-]?\d+)?\Z|(?:true|false|null|NaN|-?Infinity|\|-?)?\Z"
     r"|[\s\"\[{]|- |.*(?:[\s:]\Z|[\r\n])"
 )
+#: What only an escape shows: control characters, rare line ends, halves of a character.
+_UNSEEN = re.compile(r"[\0-\x08\v\f\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|\r(?!\n)")
 
 #: A table's columns: each key with its own columns, None for a value.
 Columns: TypeAlias = dict[str, "Columns | None"]
@@ -42,19 +46,20 @@ def outline(text: str) -> str:
     """Return the :class:`Outline` of a JSON record, list or lines, if it is shorter, else ``text``."""
     try:
         value = _parsed(text)
+        if not isinstance(value, dict | list) or not value:
+            return text
+        shorter = "\n".join(_lines("", value))
     except (ValueError, RecursionError):
         return text
-    if not isinstance(value, dict | list) or not value:
-        return text
-    shorter = "\n".join(_lines("", value))
-    return Outline(shorter) if len(shorter) < len(text) else text
+    size = len(re.sub(r"\n {1,20}", "\n ", shorter))  # a model reads an indentation as one token
+    return Outline(shorter) if size < _WORTH * len(text) else text
 
 
 def _parsed(text: str) -> Any:
     """Return the value of a JSON text, or the list of those of its lines. Raises ``ValueError``."""
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1 and all(line[0] == "{" and line.rstrip()[-1] == "}" for line in lines):
-        return [_parsed(line) for line in lines]
+        text = f"[{','.join(lines)}]"
     return json.loads(
         text,
         parse_float=_Number,
@@ -73,23 +78,29 @@ def _record(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _lines(name: str, value: Any) -> Iterator[str]:
     """Yield the lines of a value behind its ``name`` ("" for none)."""
+    if _is_block(value):
+        mark = "|" if value.endswith("\n") else "|-"
+        yield f"{name}: {mark}" if name else mark
+        yield from (f" {line}" for line in value.removesuffix("\n").split("\n"))
+        return
     if not isinstance(value, dict | list) or not value:
-        yield f"{name}: {_cell(value)}" if name else _cell(value)
+        yield f"{name}: {_cell(value)}" if name else _cell(value, (": ",))
+        return
+    if isinstance(value, list) and not _is_nested(value):
+        yield from _list(name, value)
         return
     rows = [*_rows(value)]
     columns = _columns([record for _, record in rows])
-    if columns:
+    if columns and (len(rows) > 1 or len(_header(columns)) <= 2 * _WRAP):
         yield f"{name}{_header(columns)}:"
         yield from (f" {start}{','.join(_cells(columns, record))}" for start, record in rows)
     elif isinstance(value, dict):
         nested = [line for key, child in value.items() for line in _lines(_key(key), child)]
         yield from _below(name, nested)
-    elif any(isinstance(item, dict | list) for item in value):
+    else:
         items = [[*_lines("", item)] for item in value]
         marked = [f"{' ' if i else '-'} {line}" for item in items for i, line in enumerate(item)]
         yield from _below(name, marked)
-    else:
-        yield from _list(name, value)
 
 
 def _below(name: str, lines: Sequence[str]) -> Iterator[str]:
@@ -133,10 +144,17 @@ def _rows(value: Any) -> Iterator[tuple[str, Any]]:
 def _columns(records: Sequence[Any]) -> Columns | None:
     """Return the columns of records with (mostly) the same keys, None where they make no table."""
     columns: Columns = {}
-    if not all(isinstance(record, dict) and _add(columns, record) for record in records):
+    if not all(isinstance(each, dict) and each and _add(columns, each) for each in records):
         return None
-    cells = [cell for record in records for cell in _cells(columns, record)]
-    return columns if sum(map(bool, cells)) >= _FILLED * len(cells) else None
+    filled, cells = sum(map(_width, records)), len(records) * _width(columns)
+    return columns if filled >= _FILLED * cells else None
+
+
+def _width(record: Mapping[str, Any]) -> int:
+    """Return the number of cells of a record, or of columns."""
+    return sum(
+        _width(value) if isinstance(value, dict) and value else 1 for value in record.values()
+    )
 
 
 def _add(columns: Columns, record: Mapping[str, Any]) -> bool:
@@ -152,8 +170,17 @@ def _add(columns: Columns, record: Mapping[str, Any]) -> bool:
 
 
 def _is_nested(value: Any) -> bool:
-    """Say whether a value is a list of lists or records."""
-    return isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
+    """Say whether a value is a block, or a list of blocks, lists or records."""
+    if not isinstance(value, list):
+        return _is_block(value)
+    return any(isinstance(item, dict | list) or _is_block(item) for item in value)
+
+
+def _is_block(value: Any) -> bool:
+    """Say whether a value is a long text that quotes would fill with escapes."""
+    if not isinstance(value, str) or len(value) <= _WRAP:
+        return False
+    return ("\n" in value or value.startswith(('{"', '[{"'))) and not _UNSEEN.search(value)
 
 
 def _header(columns: Columns) -> str:
@@ -173,7 +200,13 @@ def _cells(columns: Columns, record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _key(key: str) -> str:
-    return key if re.fullmatch(r"[\w$@./ -]+", key) else json.dumps(key, ensure_ascii=False)
+    return key if re.fullmatch(r"(?!-? )[\w$@./ -]*[\w$@./-]", key) else _quoted(key)
+
+
+def _quoted(value: Any) -> str:
+    """Return a value as JSON, with escapes for what cannot be seen."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _cell(value: Any, marks: Sequence[str] = ()) -> str:
@@ -182,6 +215,5 @@ def _cell(value: Any, marks: Sequence[str] = ()) -> str:
         return value
     if isinstance(value, list) and value:
         return f"[{','.join(_cell(item, ',]') for item in value)}]"
-    if not isinstance(value, str) or _QUOTED.match(value) or any(m in value for m in marks):
-        return json.dumps(value, ensure_ascii=False)
-    return value
+    is_plain = isinstance(value, str) and not _QUOTED.match(value) and not _UNSEEN.search(value)
+    return value if is_plain and not any(m in value for m in marks) else _quoted(value)

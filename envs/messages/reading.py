@@ -150,17 +150,26 @@ class _Parts:
 
 
 def _outline_spans(parts: _Parts) -> None:
-    """Add the lines; a name, a table's header and an item's first line lead what is below them."""
+    """Add the lines; a name, a table's header and an item's first value lead what is below them."""
+    first: tuple[int, int] | None = None  # start and indentation of an item that begins with names
     for start, end in _lines(parts.text):
-        line = parts.text[start:end]
+        line = parts.text[start:end].rstrip()
         indent = len(line) - len(line.lstrip())
+        is_item = first is not None or line.startswith("- ", indent)
+        start, indent = first or (start, indent)
+        first = (start, indent) if is_item and re.search(r"[^]}]:\Z", line) else None
+        if first:
+            continue
         parts.close(indent)
-        if line.rstrip().endswith(":") or line.startswith("- ", indent):
+        if is_item or line.endswith((":", ": |", ": |-")):
             parts.head(indent, start, end)
         elif end - start <= 2 * _LONG:
             parts.add(start, end)
-        else:
-            parts.fill(start, end)
+        else:  # its beginning has its key, or its row's id
+            beginning, *rest = _sentences(parts.text, start, end)
+            parts.head(indent, *beginning)
+            for piece in rest:
+                parts.add(*piece)
 
 
 def _html_spans(parts: _Parts) -> None:
@@ -234,11 +243,11 @@ def _cuts(starts: Sequence[int], text: str) -> Iterator[tuple[int, int]]:
 
 
 def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each sentence; one of more than 2 × ``_LONG`` is cut at spaces."""
+    """Yield (start, end) of each sentence; one of more than 2 × ``_LONG`` is cut at spaces, commas."""
     edges = [start, *(start + m.end() for m in _SENTENCE.finditer(text[start:end])), end]
     for a, b in pairwise(sorted(set(edges))):
         while b - a > 2 * _LONG:
-            space = text.rfind(" ", a + _LONG // 2, a + _LONG)
+            space = max(text.rfind(mark, a + _LONG // 2, a + _LONG) for mark in " ,")
             middle = space + 1 if space > 0 else a + _LONG
             yield a, middle
             a = middle

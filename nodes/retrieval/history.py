@@ -104,10 +104,10 @@ def excerpt(chunks: Sequence[Chunk], indices: Iterable[int]) -> str:
     for i in with_leads(chunks, indices):
         if i > last + 1 and lines:
             lines.append("…")
-        if line := " ".join(visible_text(chunks[i]).split()):
-            lines.append(line)
+        chunk = chunks[i]
+        lines.append(visible_text(chunk) if chunk.kind == "html" else chunk.text.rstrip())
         last = i
-    return "\n".join(lines)
+    return "\n".join(filter(None, lines))
 
 
 def word_scores(query: str, chunks: Sequence[Chunk]) -> Vector:

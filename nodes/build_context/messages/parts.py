@@ -28,7 +28,7 @@ _ENDS_TOKENS = 150  # of a new result's first and last parts
 _MARKS = re.compile(r"[\w\s]+")  # what is left without it is the form of a list's entry
 _GAP_TOKENS = 2  # an omission beside a part
 _PROSE = re.compile(
-    r"(?:(?<=[\s\"'>(])|^)[a-z][a-z,;'()-]*(?:\s+[A-Za-z]?[a-z,;'()-]*[.,]?(?=[\s\"'<]|$)){6,}"
+    r"(?:(?<=[\s\"'>(,])|^)[a-z][a-z;'()-]*,?(?:\s+[A-Za-z]?[a-z;'()-]*[.,]?(?=[\s\"'<,]|$)){6,}"
 )
 _WORDS_CHANCE = 0.05  # of the part that shares the rarest words with what is asked
 _WORTH_A_CUT = 0.7  # a part without its prose is at most so large, or it is not offered
@@ -190,7 +190,7 @@ def rendered(
         elif not is_cut:
             body += chunk.text
         elif ELISION in visible:
-            body += visible + chunk.text[len(chunk.text.rstrip()) :]
+            body += chunk.text.replace(visible_text(chunk), visible)
         else:
             body += visible.rstrip() + " " + _GAP
         last = i
