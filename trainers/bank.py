@@ -15,7 +15,7 @@ from stategate.nodes.experience.episode import Episode, add_episode, from_events
 from stategate.nodes.resources import Resources
 from stategate.stores.bank import Bank, Entry, Row
 from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import parse_json
+from stategate.stores.files import parse_json, user_path
 from stategate.stores.progress import Progress
 from stategate.stores.sql import is_sqlite
 from stategate.stores.trace_store import TraceStore
@@ -32,7 +32,7 @@ def read_episodes(
     episodes: dict[str, Episode] = {}
     problems: list[str] = []
     for source in paths:
-        path = Path(source).expanduser()
+        path = user_path(source)
         if not path.exists():
             fix = "give a trace database, a JSONL file or a folder"
             raise UserError(f"no traces at '{source}': {fix}")
