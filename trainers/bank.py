@@ -50,10 +50,10 @@ def read_episodes(
 
 
 def _records(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield (place, record) of a trace store's finished episodes, oldest first, or a file's lines."""
+    """Yield (place, record) of a trace store's episodes, oldest first, or a file's lines."""
     if is_sqlite(path):
         store = TraceStore(path)
-        for row in reversed(store.episodes(done=True)):
+        for row in reversed(store.episodes()):
             yield f"{path.name} episode {row['episode_id']}", store.exported(row)
         return
     with user_error_context(f"cannot read '{path}'"):

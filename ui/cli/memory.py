@@ -105,7 +105,7 @@ class ProveSettings(Settings):
 
 @command(app, "stategate memory list --user ana", name="list")
 def list_facts(settings: MemorySettings) -> None:
-    """List every fact, oldest first, with where it was told; standing wishes stand apart."""
+    """List every fact, oldest first, with where it was told; standing wishes come last."""
     place = settings.place()
     store = place.open()
     facts, apart = store.facts(place.owner), store.only_wishes(place.owner)

@@ -106,7 +106,7 @@ def run(settings: RunSettings) -> None:
         if not is_silent:
             transcript.head()
             if settings.say is not None and settings.goal is None and not settings.task:
-                out.print("the reward is task 0's: --goal or --task names what your words ask for")
+                out.print("the reward is for task 0, not for your words; --goal names another")
         if settings.model is not None and not config.actor.asks_model:
             line = f"--model: the actor {config.actor.kind} asks no model (--actor chat does)"
             output.say(line, "yellow", stderr=True)
