@@ -48,7 +48,7 @@ from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.retrieval.corpus import Retrieval
 from stategate.stores.corpus.chunking import Chunking, Passage, contains_evidence
 from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import parse_json
+from stategate.stores.files import parse_json, user_path
 from stategate.stores.runs import public_config, public_path, read_rows
 
 _TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
@@ -85,7 +85,7 @@ def load_set(source: str) -> QuestionSet:
         folder = sample_folder()
         sha256 = _hash([*sorted(folder.iterdir()), folder.parent / "questions.yaml"])
         return QuestionSet("sample", "sample", {"any": load_questions("sample")}, sha256)
-    folder = Path(source).expanduser()
+    folder = user_path(source)
     path = folder / "evaluation_dataset.json"
     chunk_files = sorted(folder.glob("reference_chunks_*.jsonl"))
     with user_error_context(

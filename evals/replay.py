@@ -31,7 +31,7 @@ from stategate.graph.exported import read_threads
 from stategate.nodes.models.calls import cost_of
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.errors import UserError
-from stategate.stores.files import write_text
+from stategate.stores.files import user_path, write_text
 from stategate.stores.runs import public_path
 
 _TESTED = ("readable", "readable_tool", "tokens_per_call", "dollars_anthropic")
@@ -228,7 +228,7 @@ def replay_task(settings: evaluations.Replay) -> Task:
     threads = read_threads(settings.data)[: settings.limit]
     for arm in arms:
         make_arm(arm, budget)  # an unknown kind fails here
-    file = Path(settings.data.partition("#")[0]).expanduser()
+    file = user_path(settings.data.partition("#")[0])
     digest = sha256(file) if file.is_file() else ""
     args = {**settings.args(), "data": {"name": public_path(settings.data), "sha256": digest}}
     samples = [Sample({"thread": name}, messages) for name, _, messages in threads]

@@ -28,6 +28,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stategate.nodes.registry import suggestion
 from stategate.stores.errors import UserError, require_extra, user_error_context
+from stategate.stores.files import user_path
 from stategate.stores.http import from_environment
 from stategate.stores.sql import Schema, compact, connect_file
 from stategate.stores.text import storable
@@ -149,6 +150,10 @@ class LockedSaver(BaseCheckpointSaver[Any]):
         """Return the lock of ``thread``; to enter it raises :class:`Busy` after ``patience`` s."""
         raise NotImplementedError
 
+    def thread_ids(self) -> list[str]:
+        """Return the ids of all threads, the newest first; no checkpoint is read."""
+        raise NotImplementedError
+
     aget_tuple = _in_thread("get_tuple")
     aput = _in_thread("put")
     aput_writes = _in_thread("put_writes")
@@ -160,6 +165,7 @@ class LockedSaver(BaseCheckpointSaver[Any]):
             yield item
 
 
+_THREADS = "select thread_id from checkpoints group by 1 order by max(checkpoint_id) desc"
 #: For the messages alone: the tables are LangGraph's.
 _SCHEMA = Schema("checkpoints", ())
 
@@ -180,6 +186,11 @@ class SqliteCheckpoints(LockedSaver, SqliteSaver):
         """Yield a cursor; a full disk or a damaged file is a ``UserError``, as in every store."""
         with _SCHEMA.errors(self._path), super().cursor(transaction) as cursor:
             yield cursor
+
+    def thread_ids(self) -> list[str]:
+        """See :class:`LockedSaver`."""
+        with self.cursor(transaction=False) as cursor:
+            return [str(row[0]) for row in cursor.execute(_THREADS)]
 
     def compact(self) -> None:
         """Give the space of deleted rows back to the disk, where nobody else uses the file."""
@@ -206,7 +217,7 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
         return InMemorySaver(serde=_serializer())
     if where.startswith(("postgresql://", "postgres://")):
         return _open_postgres(where)
-    path = Path(where).expanduser()
+    path = user_path(where)
     with _SCHEMA.errors(path):
         saver = SqliteCheckpoints(connect_file(path), path)
         query = "select name from sqlite_master where type = 'table'"
@@ -257,6 +268,11 @@ def _open_postgres(url: str) -> BaseCheckpointSaver[Any]:
         def _cursor(self, *, pipeline: bool = False) -> Iterator[Any]:
             with _postgres_errors(), super()._cursor(pipeline=pipeline) as cursor:
                 yield cursor
+
+        def thread_ids(self) -> list[str]:
+            """See :class:`LockedSaver`."""
+            with self._cursor() as cursor:
+                return [str(row["thread_id"]) for row in cursor.execute(_THREADS)]
 
         def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
             """See :class:`LockedSaver`."""

@@ -23,7 +23,7 @@ from stategate.nodes.protocols import (
 )
 from stategate.nodes.registry import first_problem, registry, suggestion
 from stategate.stores.errors import UserError, user_error_context, warn_once
-from stategate.stores.files import read_yaml
+from stategate.stores.files import read_yaml, user_path
 from stategate.stores.home import home
 
 #: Fields of params that may name a place: a file, a folder, a database, a server.
@@ -121,7 +121,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def _read(source: str) -> dict[str, Any]:
-    path = Path(source)
+    path = user_path(source)
     name = path.stem if path.parts[:-1] in ((), ("configs",)) else ""
     if name in _FORMER and not path.is_file():
         warn_once(f"the preset '{name}' is now called '{_FORMER[name]}': write that")

@@ -3,17 +3,16 @@
 import gzip
 import json
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 from langchain_core.messages import BaseMessage, convert_to_messages, messages_from_dict
 from langchain_core.output_parsers.openai_tools import make_invalid_tool_call
-from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from stategate.envs.messages.needs import calls_in
-from stategate.graph.checkpoints import open_for_reading, open_saver
+from stategate.graph.checkpoints import LockedSaver, open_for_reading, open_saver
 from stategate.stores.errors import UNREADABLE, UserError, user_error_context, warn_once
-from stategate.stores.files import parse_json
+from stategate.stores.files import parse_json, user_path
+from stategate.stores.progress import Progress
 from stategate.stores.sql import is_sqlite
 
 _EXPORT = '[{"role": "user", "content": …}, …], or {"messages": […]}'
@@ -59,9 +58,10 @@ def read_threads(where: str) -> list[Thread]:
 def _threads(source: str, selected: str) -> list[Thread]:
     """Return the threads of a file or database, or only the ``selected`` one."""
     if (saver := _saver(source)) is not None:
-        rows = saver.list(None, limit=5000)
-        ids = dict.fromkeys(str(row.config["configurable"]["thread_id"]) for row in rows)
-        return [_checkpoint_thread(saver, source, id_) for id_ in ([selected] if selected else ids)]
+        ids = [selected] if selected else saver.thread_ids()
+        return [
+            _checkpoint_thread(saver, source, id_) for id_ in Progress(ids, "read", unit="thread")
+        ]
     threads: dict[str, Thread] = {}
     problems: list[UserError] = []
     records = _records(source)
@@ -79,9 +79,9 @@ def _threads(source: str, selected: str) -> list[Thread]:
     if not threads and problems:
         raise problems[0]
     if not threads:
-        raise UserError(f"there is no thread '{selected}' in '{source}'")
+        raise UserError(f"there is no thread '{selected}' in '{source}', which has {len(records)}")
     if problems:
-        warn_once(f"{len(problems)} of {len(records)} threads are skipped: {problems[0]}")
+        warn_once(f"skipped {len(problems)} of {len(records)} threads: {problems[0]}")
     return list(threads.values())
 
 
@@ -136,9 +136,8 @@ def _is_object(args: object) -> bool:
 
 def _records(source: str) -> list[object]:
     """Return the threads of a file: its JSON lines, the items of its JSON list, or its one value."""
-    path = Path(source).expanduser()
     with user_error_context(f"cannot read messages from '{source}'", f"name a file of {_EXPORT}"):
-        raw = path.read_bytes()
+        raw = user_path(source).read_bytes()
         text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
     try:
         values = parse_json(text)
@@ -159,16 +158,16 @@ def _parsed(line: str) -> object:
         return line
 
 
-def _saver(source: str) -> BaseCheckpointSaver[Any] | None:
+def _saver(source: str) -> LockedSaver | None:
     """Return the saver of a checkpoint database, None for another file."""
     if source.startswith(("postgresql://", "postgres://")):
-        return open_saver(source)
-    path = Path(source).expanduser()
+        return cast(LockedSaver, open_saver(source))
+    path = user_path(source)
     with user_error_context(f"cannot read messages from '{source}'", f"name a file of {_EXPORT}"):
         return open_for_reading(path) if is_sqlite(path) else None
 
 
-def _checkpoint_thread(saver: BaseCheckpointSaver[Any], source: str, id_: str) -> Thread:
+def _checkpoint_thread(saver: LockedSaver, source: str, id_: str) -> Thread:
     snapshot = saver.get_tuple({"configurable": {"thread_id": id_, "checkpoint_ns": ""}})
     if snapshot is None:
         raise UserError(f"there is no thread '{id_}' in '{source}'")

@@ -17,6 +17,7 @@ from stategate.graph.state import UNTRACKED, State, overrides_of, unpack_decisio
 from stategate.nodes.act.replies import parse
 from stategate.nodes.protocols import BuiltContext, Decision
 from stategate.stores.errors import UserError
+from stategate.stores.text import plural
 
 
 def write_head(graph: Graph, config: RunnableConfig, values: Mapping[str, Any], next_: str) -> None:
@@ -266,7 +267,7 @@ class Session:
         with self.graph.alone(self.config):
             count = self.values.get("steps", 0)
             if n < 1 or count - n < 0:
-                raise UserError(f"cannot go back {n} steps: {count} were taken")
+                raise UserError(f"cannot go back {plural(n, 'step')}: only {count} can be undone")
             write_head(self.graph, self.config, self._before(count - n), _node_at(count - n))
             self._task = None
             return self

@@ -23,6 +23,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from stategate.stores.errors import UserError
+from stategate.stores.files import user_path
 from stategate.stores.home import home
 from stategate.stores.sql import Database, Json, Schema, Text, Whole, create_tables, is_database
 
@@ -268,7 +269,7 @@ def bank_place(name: str | Path | None, kind: str = "state") -> str | Path:
     """Return the bank ``name``'s database, path or folder in ``$STATEGATE_HOME``; None: ``kind``'s."""
     if name is not None and is_database(name):
         return name
-    named = Path(str(name or kind)).expanduser()
+    named = user_path(str(name or kind))
     is_path = name is not None and (len(named.parts) > 1 or (named / _FILE).is_file())
     return named if is_path else home() / "banks" / named
 

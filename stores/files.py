@@ -19,6 +19,15 @@ import yaml
 from stategate.stores.errors import user_error_context
 
 
+def user_path(name: str | Path) -> Path:
+    """Return the path that a person names, ``~`` replaced. Raises ``UserError`` for no file's name."""
+    errors = (OSError, RuntimeError)  # too long a name, and a user that is not here
+    with user_error_context(f"'{str(name)[:60]}' names no file", "name another", errors):
+        path = Path(name).expanduser()
+        path.exists()
+    return path
+
+
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """Yield a name to write a file or a folder under; it then replaces ``path``, file or folder.
@@ -26,7 +35,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     A link stays, and leads to what was written; a pipe or a device is itself what is written to.
     Folders above are made. Raises ``UserError`` for an ``OSError``, inside or at the end.
     """
-    named = Path(path).expanduser()
+    named = user_path(path)
     with user_error_context(f"cannot write '{path}'", "name another file", OSError):
         if named.exists() and not (named.is_file() or named.is_dir()):
             yield named

@@ -58,6 +58,11 @@ def thread_of(user: str, thread: str) -> str:
     return f"user={quote(user, safe='')}/{thread}"
 
 
+def own_name_of(thread: str) -> str:
+    """Return the name that its user gave a thread of the shared stores: ``user=bo/t`` is ``t``."""
+    return thread.partition("/")[2] or thread if thread.startswith("user=") else thread
+
+
 def _folder(default: Path) -> Path:
     folder = Path(os.environ.get("STATEGATE_HOME") or default).expanduser()
     with user_error_context(

@@ -4,7 +4,6 @@ A field's description is its help. ``option`` and ``argument`` say how a field i
 command line, where that is not ``--name VALUE``; ``ui.cli.settings_command`` makes commands of models.
 """
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -12,6 +11,7 @@ from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
 from stategate.stores.errors import UserError
+from stategate.stores.files import user_path
 
 
 class Settings(BaseModel):
@@ -61,7 +61,7 @@ ConfigName = Annotated[str, option(..., "A preset or a YAML file.")]
 
 def _file_to_write(target: str | None) -> str | None:
     """Refuse a folder before the work whose outcome the file is to hold."""
-    if target is not None and Path(target).expanduser().is_dir():
+    if target is not None and user_path(target).is_dir():
         raise UserError(f"--json: '{target}' is a folder: name a file in it, or - for stdout")
     return target
 

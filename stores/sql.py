@@ -35,7 +35,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from stategate.stores.errors import UserError, describe_error, require_extra, warn_once
-from stategate.stores.files import parse_json
+from stategate.stores.files import parse_json, user_path
 from stategate.stores.http import from_environment
 from stategate.stores.text import one_line, storable, without_password
 
@@ -93,7 +93,7 @@ def is_database(place: str | Path) -> bool:
 def require_file(place: str | Path | None, what: str, flag: str) -> None:
     """Raise ``UserError`` if the file that ``flag`` names is missing, which would look empty."""
     is_address = place is None or is_database(place) or "://" in str(place)
-    if not is_address and not Path(str(place)).expanduser().is_file():
+    if not is_address and not user_path(str(place)).is_file():
         raise UserError(f"no {what} '{place}': the default one needs no {flag}")
 
 
@@ -177,7 +177,7 @@ class Database:
             with self.schema.errors(self.path):
                 self._engine = _server_engine(url)
         else:
-            self.file = self.path = Path(place).expanduser()
+            self.file = self.path = user_path(place)
             self._engine = _file_engine(self.file, schema.durable)
         try:
             self._migrate(create)

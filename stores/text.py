@@ -50,6 +50,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun, given in the singular: ``1 step``, ``2,000 steps``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def day_of(at: float) -> str:
     """Return the day of a time (Unix seconds), in UTC."""
     return time.strftime("%Y-%m-%d", time.gmtime(at))

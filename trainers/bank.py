@@ -15,7 +15,7 @@ from stategate.nodes.experience.episode import Episode, add_episode, from_events
 from stategate.nodes.resources import Resources
 from stategate.stores.bank import Bank, Entry, Row
 from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import parse_json
+from stategate.stores.files import parse_json, user_path
 from stategate.stores.progress import Progress
 from stategate.stores.sql import is_sqlite
 from stategate.stores.trace_store import TraceStore
@@ -32,7 +32,7 @@ def read_episodes(
     episodes: dict[str, Episode] = {}
     problems: list[str] = []
     for source in paths:
-        path = Path(source).expanduser()
+        path = user_path(source)
         if not path.exists():
             fix = "give a trace database, a JSONL file or a folder"
             raise UserError(f"no traces at '{source}': {fix}")
@@ -50,10 +50,10 @@ def read_episodes(
 
 
 def _records(path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield (place, record) of a trace store's finished episodes, oldest first, or a file's lines."""
+    """Yield (place, record) of a trace store's episodes, oldest first, or a file's lines."""
     if is_sqlite(path):
         store = TraceStore(path)
-        for row in reversed(store.episodes(done=True)):
+        for row in reversed(store.episodes()):
             yield f"{path.name} episode {row['episode_id']}", store.exported(row)
         return
     with user_error_context(f"cannot read '{path}'"):

@@ -60,8 +60,8 @@ def who_plays(actor: ActorParams) -> str:
 
 
 def task_in_words(task: Mapping[str, object]) -> str:
-    """Return a task without its world: ``goal 3``."""
-    return ", ".join(f"{key} {value}" for key, value in task.items() if key != "env")
+    """Return a task without its world and its words, which stand elsewhere: ``goal 3``."""
+    return ", ".join(f"{key} {value}" for key, value in task.items() if key not in ("env", "say"))
 
 
 def costs_of(decision: Decision) -> list[str]:

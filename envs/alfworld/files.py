@@ -17,7 +17,7 @@ from pathlib import Path
 
 from stategate.stores.assets.downloads import byte_progress
 from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import atomic_path, parse_json
+from stategate.stores.files import atomic_path, parse_json, user_path
 from stategate.stores.home import cache
 
 GAME = "game.tw-pddl"
@@ -41,7 +41,7 @@ def open_library(folder: str | Path) -> Library:
     """Open "sample", or a folder with games or archives of games. Raises ``UserError``."""
     if str(folder) == "sample":
         return _sample()
-    path = Path(folder).expanduser().resolve()
+    path = user_path(folder).resolve()
     if not path.is_dir():
         raise UserError(f"there is no folder '{folder}': the published games are in 'official'")
     unpacked = ((game, game.parent.parts) for game in sorted(path.rglob(GAME)))

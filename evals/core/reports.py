@@ -11,7 +11,7 @@ from typing import Any, Literal
 import yaml
 
 from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import parse_json
+from stategate.stores.files import parse_json, user_path
 from stategate.stores.runs import read_rows
 
 Outcome = Literal["success", "partial", "failed", "errors"]
@@ -55,7 +55,7 @@ def read_run(folder: str | Path) -> Run:
 
     A last row that a kill cut off is left out (and left on the disk).
     """
-    path = Path(folder).expanduser()
+    path = user_path(folder)
     if not (path / _ARGS).is_file():
         raise UserError(f"'{folder}' is no run directory: it has no {_ARGS}")
     with user_error_context(f"cannot read the run '{folder}'"):

@@ -19,7 +19,7 @@ from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.fetch import ASSETS, asset_path
 from stategate.stores.errors import UserError, describe_error, require_extra, user_error_context
-from stategate.stores.files import atomic_path, write_bytes
+from stategate.stores.files import atomic_path, user_path, write_bytes
 from stategate.stores.home import cache
 from stategate.stores.progress import Progress
 
@@ -63,7 +63,7 @@ def model_folder(model: str) -> tuple[Path | str, str]:
     if model in ASSETS and not ASSETS[model].is_folder:
         digest = next(iter(ASSETS[model].files.values()))
         return _converted(asset_path(model), digest), digest[:16]
-    path = Path(model).expanduser()
+    path = user_path(model)
     if path.suffix == ".gguf" and path.is_file():
         digest = sha256(path)
         return _converted(path, digest), digest[:16]

@@ -22,6 +22,7 @@ from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus, corpora, corpus_names, open_corpus
 from stategate.stores.corpus.documents import files_in, read_folder
 from stategate.stores.errors import UserError, warn_once
+from stategate.stores.files import user_path
 from stategate.stores.http import from_environment
 from stategate.stores.sql import is_database
 
@@ -89,7 +90,7 @@ class QaEnv(EnvParams):
             return opened_folder(sample_folder(), "sample")
         if is_database(self.corpus):
             return open_corpus(self.corpus)
-        path = Path(os.path.expandvars(self.corpus)).expanduser()
+        path = user_path(os.path.expandvars(self.corpus))
         if self.corpus not in corpus_names() and path.exists():
             return opened_folder(path)
         return open_corpus(self.corpus)

@@ -7,7 +7,7 @@ memory.recall("Where does Ana live?")
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -22,7 +22,7 @@ from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import shared_resources
 from stategate.nodes.retrieval.corpus import sentences_of
 from stategate.stores.errors import UserError
-from stategate.stores.home import this_user
+from stategate.stores.home import own_name_of, this_user
 from stategate.stores.http import from_environment
 from stategate.stores.memory.long_term import LongTerm, open_long_term
 from stategate.stores.memory.recall import Limits
@@ -32,6 +32,7 @@ from stategate.stores.text import storable
 
 Moment = float | str | date  # a datetime is a date
 _FARTHEST = 6e10  # seconds from 1970: some 1,900 years
+_NAMED = 4  # facts, threads and users in a message
 _SENTENCES = 6  # of a turn that get vectors of their own
 
 
@@ -178,9 +179,46 @@ class Memory:
     def forget(self, **named: Any) -> int:
         """Erase facts: ``ids=[3]``, ``thread="t"``, ``source="tool:x"``, everything without any.
 
-        In this memory alone; ``graph.forgetting`` clears the other stores, too.
+        In this memory alone; ``graph.forgetting`` clears the other stores, too. Raises ``UserError``,
+        which lists what there is, where nothing matches.
         """
-        return len(self.store.erase(self.user, **named))
+        erased = self.store.erase(self.user, **named)
+        if not erased:
+            raise nothing_matched(self.store, self.user, **named)
+        return len(erased)
+
+
+def nothing_matched(
+    store: LongTerm,
+    user: str,
+    ids: Sequence[int] | None = None,
+    thread: str | None = None,
+    source: str | None = None,
+) -> UserError:
+    """Return the error that there was nothing to forget; it lists what ``user`` has in its place."""
+    facts, there, missing = store.facts(user), list[str](), "nothing is forgotten"
+    if ids is not None:
+        missing, there = "no such fact", [str(fact.id) for fact in facts]
+    elif source is not None:
+        missing = f"nothing is remembered from '{source}'"
+        there = sorted({fact.source for fact in facts})
+    elif thread is not None:
+        missing = f"nothing is remembered of thread '{thread}'"
+        there = sorted({own_name_of(fact.thread_id) or "no thread" for fact in facts})
+    named = listed(there) or f"nothing of user '{user}' ({users_of(store)})"
+    return UserError(f"{missing}: there is {named}")
+
+
+def users_of(store: LongTerm) -> str:
+    """Return whose facts there are, for a message, and how to begin where there are none."""
+    named = listed(store.users())
+    return f"--user names {named}" if named else "`stategate ask … --remember` adds to it"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first names, for a message, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def texts_of(text: str, speaker: str = "") -> list[str]:

@@ -96,7 +96,9 @@ class Corpus:
             folder = corpora().parent / "folders" / f"shared-{digest}"
             folder.mkdir(parents=True, exist_ok=True)
         elif not _NAME.fullmatch(name):
-            raise UserError(f"'{name}' is no corpus name: letters, digits, '-', '_' and '.'")
+            raise UserError(
+                f"'{name}' is no corpus name: up to 41 letters, digits, '-', '_' and '.'"
+            )
         self.folder = folder or corpora() / name
         if not self.is_shared:
             self.identity = str(self.folder)

@@ -79,7 +79,7 @@ def test_lines_are_messages_or_threads_and_a_bad_one_is_skipped_and_named(
     rows = [json.dumps({"messages": rows}) for rows in (CHAT, [], CHAT, [*CHAT, {"role": "king"}])]
     path.write_text("\n".join(rows) + "\n" + rows[0][:90])
     assert [thread.id for thread in read_threads(str(path))] == ["1", "3"]
-    assert "3 of 5 threads are skipped" in caplog.text
+    assert "skipped 3 of 5 threads" in caplog.text
     assert len(read_messages(f"{path}#3")) == 5
     with pytest.raises(UserError, match="name a thread after a #"):
         read_messages(str(path))
@@ -128,6 +128,12 @@ def test_a_database_that_is_looked_into_stays_as_it_was(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no thread 'x'"):
         read_messages(f"{path}#x")
     assert list(theirs.iterdump()) == before
+    count = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 5001)"
+    row = "select 'long', checkpoint_ns, 'z' || i, null, type, checkpoint, metadata"
+    only = "where rowid = (select max(rowid) from checkpoints)"
+    theirs.execute(f"insert into checkpoints {count} {row} from checkpoints, n {only}")
+    theirs.commit()
+    assert [thread.id for thread in read_threads(str(path))] == ["long", "t"]
     other = tmp_path / "other.sqlite"
     with sqlite3.connect(other) as db:
         db.execute("create table facts (n integer)")

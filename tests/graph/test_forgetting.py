@@ -15,6 +15,7 @@ from stategate.graph.forgetting import Places, forget_everywhere, traces_left
 from stategate.nodes.models.embedders import HashingEmbedder
 from stategate.stores.bank import Bank, Entry, Row
 from stategate.stores.embeddings import embedding_cache
+from stategate.stores.errors import UserError
 from stategate.stores.home import cache
 from stategate.stores.home import home as home_folder
 from stategate.stores.memory import schema as tables
@@ -125,7 +126,8 @@ def test_copies_of_a_thread_are_cleared_and_who_said_the_same_keeps_it(memory, p
     for thread in ("t2", "again"):  # answers, where the user did not say it and where they did
         write_turn(traces, saver, thread, SECRET, "ACT")
     write_turn(traces, saver, "t3", "The sky is blue.")
-    memory.forget(thread="never")
+    with pytest.raises(UserError, match="thread 'never': there is again, t1"):
+        memory.forget(thread="never")
     counts = forget_everywhere(memory.store, memory.user, thread="t1", places=places)
     assert (counts["trace steps"], counts["checkpoints"], counts["threads"]) == (3, 4, 3)
     left = {one.config["configurable"]["thread_id"] for one in saver.list(None)}

@@ -228,17 +228,17 @@ def test_a_reply_in_parts_is_read_without_a_warning(agent):
 def test_traces_are_exported_and_make_banks(agent, tmp_path):
     episode = json.loads(call("run", agent, "--goal", 3, "--json", "-"))["episode_id"]
     target = tmp_path / "all.jsonl"
-    assert "1 episodes" in call("traces", "export", target)
+    assert "1 episode in" in call("traces", "export", target)
     row = json.loads(target.read_text())
     acts = [event["text"] for event in row["events"] if event["event_type"] == "ACT"]
     assert (row["episode_id"], acts) == (episode, BUY_NOTHING)
     target.write_text(json.dumps({**row, "done": True}))  # it was cut short
     for kind in ("state", "trace"):
         words = ("bank", "build", target, "--kind", kind, "--out", tmp_path / kind, *PLAIN[2:])
-        assert "from 1 episodes" in call(*words, "--include-incorrect")
+        assert "from 1 episode in" in call(*words, "--include-incorrect")
     again = call(*words, "--include-incorrect")
     assert "0 rows from 0 episodes" in again
-    assert "1 were there already" in again
+    assert "1 already there" in again
 
 
 def test_kinds_lists_every_kind_with_parameters_and_what_is_broken(monkeypatch):

@@ -20,6 +20,7 @@ from stategate.nodes.write_memory.long_term import memory_place
 from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names
 from stategate.stores.corpus.documents import Skipped, read_document
 from stategate.stores.errors import UserError
+from stategate.stores.files import user_path
 from stategate.stores.home import home, new_thread, this_user
 from stategate.stores.progress import Progress
 from stategate.ui.app.guard import bounds
@@ -188,5 +189,5 @@ class Conversation:
 def _require_corpus(config: Config) -> None:
     """Raise ``UserError`` where a config's corpus is missing; a folder is read when it is asked."""
     env = cast(QaEnv, config.env)
-    if not Path(os.path.expandvars(env.corpus)).expanduser().exists():
+    if not user_path(os.path.expandvars(env.corpus)).exists():
         env.open()

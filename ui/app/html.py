@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 
 from stategate.envs.protocols import takes_text
 from stategate.nodes.protocols import Piece
+from stategate.stores.text import plural
 from stategate.ui.actions import costs_of, figure, label, split_action
 from stategate.ui.actions import short as short
 
@@ -42,11 +43,6 @@ def macros(name: str) -> Macros:
 def percent(share: float) -> str:
     """Return a share as a CSS length, within bounds."""
     return f"{100 * min(max(share, 0.0), 1.0):.1f}%"
-
-
-def plural(count: int, noun: str) -> str:
-    """Say ``1 step`` or ``2 steps``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def brief(seconds: float) -> str:

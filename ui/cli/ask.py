@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
@@ -32,6 +31,7 @@ from stategate.nodes.write_memory.long_term import LongTermMemory, memory_place
 from stategate.stores.corpus.chunking import Passage
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.errors import UserError
+from stategate.stores.files import user_path
 from stategate.stores.home import is_home_kept, new_thread, this_user, thread_of
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.settings import (
@@ -43,13 +43,13 @@ from stategate.stores.settings import (
     comma_list,
     option,
 )
-from stategate.stores.text import one_line
+from stategate.stores.text import one_line, plural
 from stategate.ui.cli import output
 from stategate.ui.cli.settings_command import command, single
 
 ask_app, chat_app, rank_app = single(), single(), single()
 #: What was answered is kept, what was not is asked again.
-_GO_ON = "go on with: stategate chat --thread {}"
+_GO_ON = "go on with: stategate chat --thread {}{}"
 
 
 class ChatSettings(Settings):
@@ -84,7 +84,8 @@ def ask(settings: AskSettings) -> None:
     session = open_session(settings, name, is_kept, remembers=is_kept or settings.remember)
     out = output.console(stderr=json_target == "-")
     passages = load_parts(session)
-    with output.stoppable(_GO_ON.format(name)) if is_kept else nullcontext():
+    how = _GO_ON.format(shlex.quote(name), _of(settings.user or this_user()))
+    with output.stoppable(how) if is_kept else nullcontext():
         result = speak(session, question, out)
         if not _writes(session) and _answer_of(result) == NOTED:
             out.print("(not remembered: --remember keeps it)", style="dim")
@@ -120,14 +121,15 @@ def chat(settings: ChatSettings) -> None:
     out = output.console()
     output.say(f"thread {name}; an empty line ends", "dim")
     load_parts(session)
-    with output.stoppable(_GO_ON.format(name)):
+    how = _GO_ON.format(shlex.quote(name), _of(settings.user or this_user()))
+    with output.stoppable(how):
         while True:
             try:
                 question = input("> ").strip()
             except EOFError:
                 question = ""
             if question in ("", "/quit", "/exit"):
-                output.say(_GO_ON.format(name), "dim")
+                output.say(how, "dim")
                 return
             forget_named(session, speak(session, question, out), out, True)
 
@@ -145,8 +147,8 @@ def open_session(
     if not isinstance(env, QaEnv):
         raise UserError(f"config '{settings.config}' is no conversation: use one whose env is qa")
     corpus = settings.corpus or env.corpus
-    if corpus not in (env.corpus, *corpus_names()) and Path(corpus).expanduser().exists():
-        corpus = str(Path(corpus).expanduser().resolve())  # read again from another folder
+    if corpus not in (env.corpus, *corpus_names()) and user_path(corpus).exists():
+        corpus = str(user_path(corpus).resolve())  # read again from another folder
     writers = (params for params in config.memory if remembers or params.kind != "long_term")
     changed = {"env": env.model_copy(update={"corpus": corpus}), "memory": tuple(writers)}
     config = config.model_copy(update=changed)
@@ -256,7 +258,9 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
         return
     stores = Places.here(checkpoints=session.agent.config.checkpoints)
     counts = forget_everywhere(*_memory_of(session), ids, places=stores)
-    out.print(f"(forgot {counts['facts']} of {len(ids)} facts)", style="dim", markup=False)
+    out.print(
+        f"(forgot {counts['facts']} of {plural(len(ids), 'fact')})", style="dim", markup=False
+    )
 
 
 def _answer_of(result: StepResult) -> str:

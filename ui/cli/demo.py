@@ -14,6 +14,7 @@ from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.stores.home import new_thread
 from stategate.stores.settings import CommaList, ConfigName, Overrides, Settings, option
+from stategate.stores.text import plural
 from stategate.ui.actions import short, who_plays
 from stategate.ui.cli import output
 from stategate.ui.cli.output import heading, say
@@ -161,7 +162,7 @@ def _moment(out: Console, plays: Sequence[Play], owner: Play, at: int) -> None:
         for line in lines[:_LINES]:
             say(f"  │ {short(line, 74)}")
         if len(lines) > _LINES:
-            say(f"  │ … and {len(lines) - _LINES} more lines", "dim")
+            say(f"  │ … and {plural(len(lines) - _LINES, 'more line')}", "dim")
         lost = len(seen.context.dropped_actions)
         missing = f", {lost} commands of the page missing" if lost else ""
         does = seen.decision.action if seen.decision else "nothing"

@@ -12,6 +12,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.home import home
 from stategate.stores.settings import ConfigName, Overrides, Settings, argument, option
 from stategate.stores.sql import require_file
+from stategate.stores.text import plural
 from stategate.stores.trace_store import TraceStore
 from stategate.trainers.bank import build_bank, read_episodes
 from stategate.ui.cli.output import say, working
@@ -46,7 +47,7 @@ def export(settings: ExportSettings) -> None:
     """Write every episode to JSONL, one a line, whole or not at all."""
     require_file(settings.db, "trace database", "--db")
     count = TraceStore(settings.db or home() / "traces.sqlite").export_jsonl(settings.target)
-    say(f"{count} episodes in {settings.target}")
+    say(f"{plural(count, 'episode')} in {settings.target}")
 
 
 class PruneSettings(Settings):
@@ -64,7 +65,8 @@ def prune(settings: PruneSettings) -> None:
     require_file(settings.where, "database of checkpoints", "--where")
     saver = checkpoints.open_saver(settings.where or str(home() / "checkpoints.sqlite"))
     gone, whole = checkpoints.prune(saver, age, settings.thread)
-    say(f"{gone} checkpoints are gone, {whole} threads with all of theirs")
+    threads = f", {plural(whole, 'whole thread')} among them" if whole else ""
+    say(f"deleted {plural(gone, 'checkpoint')}{threads}")
 
 
 class BuildSettings(Settings):
@@ -98,8 +100,8 @@ def build(settings: BuildSettings) -> None:
     resources = Resources(config.llm, config.embedder, env=config.env)
     with working("building the bank"):
         built = build_bank(settings.kind, place, episodes, resources)
-    there = f", {built.skipped} were there already" if built.skipped else ""
-    say(f"{built.rows} rows from {built.read} episodes in {place}{there}")
+    there = f", {built.skipped} already there" if built.skipped else ""
+    say(f"{plural(built.rows, 'row')} from {plural(built.read, 'episode')} in {place}{there}")
     _tell_problems(built.problems, "not added")
 
 

@@ -1,7 +1,5 @@
 """``stategate ingest``: files and web pages into a corpus."""
 
-from pathlib import Path
-
 import typer
 
 from stategate.graph.config import load_config
@@ -10,9 +8,11 @@ from stategate.nodes.resources import Resources
 from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names
 from stategate.stores.corpus.documents import SUFFIXES, files_in, read_folder, read_web
 from stategate.stores.errors import UserError
+from stategate.stores.files import user_path
 from stategate.stores.http import is_web
 from stategate.stores.progress import Progress
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
+from stategate.stores.text import plural
 from stategate.ui.cli.output import say, working, wrote
 from stategate.ui.cli.settings_command import command, single
 
@@ -64,7 +64,9 @@ def ingest(settings: IngestSettings) -> None:
         for document in changes.skipped:
             say(f"skipped {document.id}: {document.why}", "yellow")
         summary = ", ".join(f"{count} {name}" for name, count in counts.items())
-        say(f"corpus {target.title}: {summary}; {len(index.passages)} passages ({chunking})")
+        say(
+            f"corpus {target.title}: {summary}; {plural(len(index.passages), 'passage')} ({chunking})"
+        )
     # A file of a folder may be skipped; what was asked for by name was to be read.
     if {s.id for s in changes.skipped} & {name for name in settings.sources if is_web(name)}:
         raise typer.Exit(2)
@@ -72,7 +74,7 @@ def ingest(settings: IngestSettings) -> None:
 
 def _read(corpus: Corpus, settings: IngestSettings) -> Changes:
     sources, max_bytes = settings.sources, int(settings.max_mb * 1e6)
-    folders = {name: Path(name).expanduser() for name in sources if not is_web(name)}
+    folders = {name: user_path(name) for name in sources if not is_web(name)}
     listed = {name: files_in(folder) for name, folder in folders.items()}  # refuse before any work
     total = Changes()
     count = sum(map(len, listed.values())) + len(sources) - len(folders)

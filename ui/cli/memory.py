@@ -7,15 +7,21 @@ from typing import Annotated, ClassVar
 from stategate.graph.config import load_config
 from stategate.graph.forgetting import Places, forget_everywhere, traces_left
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.remember import Memory, MemoryPlace
+from stategate.nodes.retrieval.remember import (
+    Memory,
+    MemoryPlace,
+    listed,
+    nothing_matched,
+    users_of,
+)
 from stategate.stores.errors import UserError
-from stategate.stores.home import cache, home, require_own_home, this_user
+from stategate.stores.home import cache, home, own_name_of, require_own_home, this_user
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import Fact
 from stategate.stores.settings import JsonFile, Settings, argument, option
 from stategate.stores.sql import require_file
-from stategate.stores.text import day_of, one_line
+from stategate.stores.text import day_of, one_line, plural
 from stategate.ui.cli.output import say, wrote
 from stategate.ui.cli.settings_command import command, command_group
 
@@ -28,7 +34,6 @@ app = command_group(
     "stategate memory why 'where does Ana live' --tokens 200",
     "stategate memory forget 3 7",
 )
-_NAMED = 4  # turns of a fact that the list names, and users
 #: Why a fact is not shown, in words; of other causes, what follows the colon.
 _CAUSES = {"number": "{k} others fit better", "duplicate": "the same is shown already"}
 EmbedderKind = Annotated[str, option(..., "The one that the memory was written with.")]
@@ -100,7 +105,7 @@ class ProveSettings(Settings):
 
 @command(app, "stategate memory list --user ana", name="list")
 def list_facts(settings: MemorySettings) -> None:
-    """List every fact, oldest first, with where it was told; standing wishes stand apart."""
+    """List every fact, oldest first, with where it was told; standing wishes come last."""
     place = settings.place()
     store = place.open()
     facts, apart = store.facts(place.owner), store.only_wishes(place.owner)
@@ -176,14 +181,14 @@ def forget(settings: ForgetSettings) -> None:
         places=Places.here(settings.traces, settings.checkpoints),
     )
     if not any(counts.values()):
-        raise UserError(_nothing_matched(settings, place))
+        raise nothing_matched(place.open(), place.owner, ids or None, thread, source)
     if wrote(settings.json_target, {"forgotten": counts}):
         return
-    gone = counts["facts"]
-    other = ", ".join(f"{n} {what}" for what, n in counts.items() if n and what != "facts")
-    say(f"forgot {gone} fact{'' if gone == 1 else 's'}{f' ({other})' if other else ''}")
+    gone = plural(counts.pop("facts"), "fact")
+    other = ", ".join(plural(n, what.removesuffix("s")) for what, n in counts.items() if n)
+    say(f"forgot {gone}{f' ({other})' if other else ''}")
     if missing:
-        say(f"no fact {_listed(missing)}", "yellow", stderr=True)
+        say(f"no fact {listed(missing)}", "yellow", stderr=True)
 
 
 @command(app, "stategate memory prove-forgotten 'my dentist is Dr. Wu'")
@@ -197,39 +202,17 @@ def prove_forgotten(settings: ProveSettings) -> None:
         return
     if traces:
         raise UserError(
-            f"it is still in {_listed(traces)}: forget it, or close what has the file open"
+            f"it is still in {listed(traces)}: forget it, or close what has the file open; where a "
+            "document holds it, change that and ask or ingest again"
         )
     say("not a byte of it is left")
-
-
-def _nothing_matched(settings: ForgetSettings, place: MemoryPlace) -> str:
-    """Return that nothing was there to forget, and what there is in its place."""
-    facts = place.open().facts(place.owner)
-    if settings.ids:
-        missing, there = "no such fact", [str(fact.id) for fact in facts]
-    elif settings.source:
-        missing = f"nothing is remembered from '{settings.source}'"
-        there = sorted({fact.source for fact in facts})
-    elif settings.thread:
-        missing = f"nothing is remembered of thread '{settings.thread}'"
-        there = sorted({fact.thread_id or "no thread" for fact in facts})
-    else:
-        missing, there = "nothing is forgotten", []
-    named = _listed(there) or f"nothing of user '{place.owner}' ({_users(place.open())})"
-    return f"{missing}: there is {named}"
 
 
 def _nothing_of(store: LongTerm, user: str) -> str:
     """Return that no fact was found: none of the user's at all, or none about what is asked."""
     if store.facts(user):
         return "nothing is remembered that has to do with it"
-    return f"nothing is remembered of user '{user}' ({_users(store)})"
-
-
-def _users(store: LongTerm) -> str:
-    """Return who --user may name, and where nobody is remembered how to begin."""
-    named = _listed(store.users())
-    return f"--user names {named}" if named else "`stategate ask … --remember` adds to it"
+    return f"nothing is remembered of user '{user}' ({users_of(store)})"
 
 
 def _show(facts: Sequence[Fact]) -> None:
@@ -243,7 +226,7 @@ def _show(facts: Sequence[Fact]) -> None:
         if fact.valid_to is not None:
             parts.append(f"until {day_of(fact.valid_to)} (fact {fact.closed_by})")
         parts += [fact.source, f"trust {fact.trust:.1f}"]
-        where = f"{fact.thread_id} step {fact.step}".strip()
+        where = f"{own_name_of(fact.thread_id)} step {fact.step}".strip()
         say(f"   {', '.join(parts)}; from {where}", "dim")
 
 
@@ -254,8 +237,3 @@ def _show_wishes(store: LongTerm, user: str) -> None:
         say("Standing wishes, offered with every question:", "bold")
     for fact in wishes:
         say(f"{fact.id}. {one_line(fact.passage)}")
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"{', '.join(names[:_NAMED])}{more}"

@@ -22,6 +22,7 @@ from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import read_yaml
 from stategate.stores.home import new_thread, this_user
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
+from stategate.stores.text import plural
 from stategate.ui.actions import (
     costs_of,
     figure,
@@ -105,7 +106,7 @@ def run(settings: RunSettings) -> None:
         if not is_silent:
             transcript.head()
             if settings.say is not None and settings.goal is None and not settings.task:
-                out.print("the reward is task 0's: --goal or --task names what your words ask for")
+                out.print("the reward is for task 0, not for your words; --goal names another")
         if settings.model is not None and not config.actor.asks_model:
             line = f"--model: the actor {config.actor.kind} asks no model (--actor chat does)"
             output.say(line, "yellow", stderr=True)
@@ -183,7 +184,7 @@ def page_lines(view: View, observation: Observation, limit: int = _PAGE_LINES) -
     lines = [short(line, 68) for text in texts for line in text.splitlines() if line.strip()]
     if len(lines) <= limit:
         return lines
-    return [*lines[: limit - 1], f"… and {len(lines) - limit + 1} more lines"]
+    return [*lines[: limit - 1], f"… and {plural(len(lines) - limit + 1, 'more line')}"]
 
 
 def kept_line(context: BuiltContext, names: int = 6) -> str:
@@ -261,14 +262,14 @@ class Transcript:
             is_capped = values["steps"] >= self.config.max_steps
             why = "not finished: the step cap" if is_capped else "not finished"
             rows.append(("", why, "yellow"))
-        sums = [f"{values['steps']} steps", f"{values['tokens']} tokens of context"]
+        sums = [plural(values["steps"], "step"), f"{values['tokens']:,} tokens of context"]
         if values["model_tokens"]:
-            sums.append(f"{values['model_tokens']} tokens by the model")
+            sums.append(f"{values['model_tokens']:,} tokens by the model")
         if values["cost"]:
             sums.append(f"${values['cost']:.4f}")
         rows.append(("totals", ", ".join([*sums, f"{seconds:.1f} s"]), ""))
         if values["fallbacks"]:
-            rows.append(("fallback", f"in {values['fallbacks']} steps", "bold red"))
+            rows.append(("fallback", f"in {plural(values['fallbacks'], 'step')}", "bold red"))
         self._print("end", rows)
 
     def _print(self, title: str, rows: list[tuple[str, str, str]]) -> None:

@@ -3,7 +3,6 @@
 import os
 import socket
 import threading
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -13,6 +12,7 @@ from stategate.graph.memory_tools import corpus_tool, experience_tool, mcp_serve
 from stategate.nodes.registry import registry
 from stategate.stores.corpus.corpus import open_corpus
 from stategate.stores.errors import UserError, require_extra, user_error_context
+from stategate.stores.files import user_path
 from stategate.stores.settings import Overrides, Settings, option
 from stategate.ui.cli.memory import EmbedderKind, MemoryOf
 from stategate.ui.cli.settings_command import command, single
@@ -91,7 +91,7 @@ def mcp(settings: McpSettings) -> None:
     model: Any = registry().parse("embedder", settings.embedder)
     tools = memory_tools(settings.place(), model, may_write=not settings.read_only)
     for number, name in enumerate(settings.corpus, 1):
-        if not Path(name).expanduser().exists():
+        if not user_path(name).exists():
             open_corpus(name)  # refuses now what is no corpus, not at the first question
         own_name = "corpus_search" if len(settings.corpus) == 1 else f"corpus_{number}"
         tools.append(corpus_tool(name, own_name, model))

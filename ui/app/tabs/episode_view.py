@@ -18,6 +18,7 @@ from stategate.graph.state import read_events
 from stategate.nodes.protocols import BuiltContext, ContextParams
 from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.align import unsure_parts
+from stategate.stores.text import plural
 from stategate.ui.actions import (
     lead_of,
     outcome_cards,
@@ -28,7 +29,7 @@ from stategate.ui.actions import (
     unscored,
 )
 from stategate.ui.app.context import in_words, render_context
-from stategate.ui.app.html import empty, macros, note, plural, short
+from stategate.ui.app.html import empty, macros, note, short
 from stategate.ui.app.tabs.common import failed
 from stategate.ui.app.workspace import Seen, Workspace
 

@@ -6,11 +6,13 @@ from stategate.graph.forgetting import forget_everywhere
 from stategate.nodes.models.judge import judged_question
 from stategate.stores.bank import Bank, Row, known_banks
 from stategate.stores.errors import UserError
+from stategate.stores.home import own_name_of
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import Fact
+from stategate.stores.text import plural
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.guard import bounds
-from stategate.ui.app.html import day, note, plural, short
+from stategate.ui.app.html import day, note, short
 from stategate.ui.app.tabs.common import QUIET, Tab, Update, box, button, choice, frame, on_event
 
 #: Facts that a search would show an agent; those that are listed; rows of a bank shown at once.
@@ -75,7 +77,7 @@ class MemoryTab(Tab):
         fact = next((f for f in facts if str(f.id) == number), None)
         if fact is None:
             raise UserError("that fact is gone: search again")
-        source = f"{fact.thread_id}, step {fact.step}, {day(fact.at)}"
+        source = f"{own_name_of(fact.thread_id)}, step {fact.step}, {day(fact.at)}"
         return {
             self.selected: fact.id,
             self.forget: gr.update(visible=True, value=f"Forget fact {fact.id}"),
