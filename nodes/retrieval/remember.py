@@ -188,25 +188,18 @@ class Memory:
         return len(erased)
 
 
-def nothing_matched(
-    store: LongTerm,
-    user: str,
-    ids: Sequence[int] | None = None,
-    thread: str | None = None,
-    source: str | None = None,
-) -> UserError:
-    """Return the error that there was nothing to forget; it lists what ``user`` has in its place."""
-    facts, there, missing = store.facts(user), list[str](), "nothing is forgotten"
-    if ids is not None:
-        missing, there = "no such fact", [str(fact.id) for fact in facts]
-    elif source is not None:
-        missing = f"nothing is remembered from '{source}'"
-        there = sorted({fact.source for fact in facts})
-    elif thread is not None:
-        missing = f"nothing is remembered of thread '{thread}'"
-        there = sorted({own_name_of(fact.thread_id) or "no thread" for fact in facts})
-    named = listed(there) or f"nothing of user '{user}' ({users_of(store)})"
-    return UserError(f"{missing}: there is {named}")
+def nothing_matched(store: LongTerm, user: str, **named: Any) -> UserError:
+    """Return the error that nothing of ``named`` was there; it lists what ``user`` has in its place."""
+    facts = store.facts(user)
+    kind, value = next(((kind, v) for kind, v in named.items() if v is not None), ("", None))
+    threads = {own_name_of(fact.thread_id) or "no thread" for fact in facts}
+    missing, there = {
+        "ids": ("no such fact", [str(fact.id) for fact in facts]),
+        "source": (f"nothing is remembered from '{value}'", sorted({f.source for f in facts})),
+        "thread": (f"nothing is remembered of thread '{value}'", sorted(threads)),
+    }.get(kind, ("nothing is forgotten", []))
+    named_there = listed(there) or f"nothing of user '{user}' ({users_of(store)})"
+    return UserError(f"{missing}: there is {named_there}")
 
 
 def users_of(store: LongTerm) -> str:

@@ -258,9 +258,8 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
         return
     stores = Places.here(checkpoints=session.agent.config.checkpoints)
     counts = forget_everywhere(*_memory_of(session), ids, places=stores)
-    out.print(
-        f"(forgot {counts['facts']} of {plural(len(ids), 'fact')})", style="dim", markup=False
-    )
+    of_all = plural(len(ids), "fact")
+    out.print(f"(forgot {counts['facts']} of {of_all})", style="dim", markup=False)
 
 
 def _answer_of(result: StepResult) -> str:

@@ -64,9 +64,8 @@ def ingest(settings: IngestSettings) -> None:
         for document in changes.skipped:
             say(f"skipped {document.id}: {document.why}", "yellow")
         summary = ", ".join(f"{count} {name}" for name, count in counts.items())
-        say(
-            f"corpus {target.title}: {summary}; {plural(len(index.passages), 'passage')} ({chunking})"
-        )
+        size = plural(len(index.passages), "passage")
+        say(f"corpus {target.title}: {summary}; {size} ({chunking})")
     # A file of a folder may be skipped; what was asked for by name was to be read.
     if {s.id for s in changes.skipped} & {name for name in settings.sources if is_web(name)}:
         raise typer.Exit(2)

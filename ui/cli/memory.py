@@ -181,7 +181,8 @@ def forget(settings: ForgetSettings) -> None:
         places=Places.here(settings.traces, settings.checkpoints),
     )
     if not any(counts.values()):
-        raise nothing_matched(place.open(), place.owner, ids or None, thread, source)
+        named = {"ids": ids or None, "thread": thread, "source": source}
+        raise nothing_matched(place.open(), place.owner, **named)
     if wrote(settings.json_target, {"forgotten": counts}):
         return
     gone = plural(counts.pop("facts"), "fact")
