@@ -216,7 +216,7 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
     if where is None or where == "memory":
         return InMemorySaver(serde=_serializer())
     if where.startswith(("postgresql://", "postgres://")):
-        return _open_postgres(where)
+        return open_postgres(where)
     path = user_path(where)
     with _SCHEMA.errors(path):
         saver = SqliteCheckpoints(connect_file(path), path)
@@ -249,7 +249,8 @@ def _postgres_errors() -> Iterator[None]:
         yield
 
 
-def _open_postgres(url: str) -> BaseCheckpointSaver[Any]:
+def open_postgres(url: str, create: bool = True) -> LockedSaver:
+    """Open the saver of a PostgreSQL database; unless ``create``, no table is made or changed."""
     with require_extra("postgres"):
         import psycopg
         from langgraph.checkpoint.postgres import PostgresSaver
@@ -290,7 +291,8 @@ def _open_postgres(url: str) -> BaseCheckpointSaver[Any]:
         locks = open_pool(max_size=1, max_lifetime=float("inf"), kwargs=autocommit)
         saver = PostgresCheckpoints(pool, serde=_serializer())
         saver.lock = nullcontext()  # type: ignore[assignment]  # each call has its own connection
-        saver.setup()
+        if create:
+            saver.setup()
     return saver
 
 

@@ -3,13 +3,13 @@
 import gzip
 import json
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage, convert_to_messages, messages_from_dict
 from langchain_core.output_parsers.openai_tools import make_invalid_tool_call
 
 from stategate.envs.messages.needs import calls_in
-from stategate.graph.checkpoints import LockedSaver, open_for_reading, open_saver
+from stategate.graph.checkpoints import LockedSaver, open_for_reading, open_postgres
 from stategate.stores.errors import UNREADABLE, UserError, user_error_context, warn_once
 from stategate.stores.files import parse_json, user_path
 from stategate.stores.progress import Progress
@@ -161,7 +161,7 @@ def _parsed(line: str) -> object:
 def _saver(source: str) -> LockedSaver | None:
     """Return the saver of a checkpoint database, None for another file."""
     if source.startswith(("postgresql://", "postgres://")):
-        return cast(LockedSaver, open_saver(source))
+        return open_postgres(source, create=False)
     path = user_path(source)
     with user_error_context(f"cannot read messages from '{source}'", f"name a file of {_EXPORT}"):
         return open_for_reading(path) if is_sqlite(path) else None

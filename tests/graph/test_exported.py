@@ -18,6 +18,7 @@ from langchain_core.messages import (
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stategate.evals.replay import measure
+from stategate.graph.checkpoints import open_saver
 from stategate.graph.exported import from_plain, read_messages, read_threads
 from stategate.stores.errors import UserError
 from tests.graph.test_middleware import ASK, agent_of, messages_read
@@ -114,6 +115,21 @@ def test_a_call_without_an_id_goes_with_its_result() -> None:
     call = {"id": None, "type": "function", "function": {"name": "read", "arguments": "{}"}}
     messages = from_plain([CHAT[1], {**CHAT[2], "tool_calls": [call]}, *CHAT[3:], CHAT[1]])
     assert [m.type for m in messages_read(messages)] == ["human", "human", "ai", "human"]
+
+
+def test_a_server_that_is_looked_into_stays_as_it_was(postgres: str) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(postgres, autocommit=True) as db:
+        db.execute("create database theirs")
+    url = postgres.replace("/postgres", "/theirs")
+    with pytest.raises(UserError, match="cannot reach the checkpoint database"):
+        read_threads(url)
+    with psycopg.connect(url) as db:
+        tables = db.execute("select count(*) from pg_tables where schemaname = 'public'")
+        assert tables.fetchone() == (0,)
+    agent = agent_of(Scripted.of([], "Blue."), [], checkpointer=open_saver(url))
+    agent.invoke(ASK, {"configurable": {"thread_id": "t"}})
+    assert [thread.id for thread in read_threads(url)] == ["t"]
 
 
 def test_a_database_that_is_looked_into_stays_as_it_was(tmp_path: Path) -> None:
