@@ -92,7 +92,7 @@ def test_rank_and_ask_share_states_and_show_weights(folder, settings, tmp_path, 
     run = run_command("rank", QUESTION, "--corpus", "towns", "--model", MODEL, "--with", "bm25")
     assert "stategate: weighing the documents: 00:00 so far" in run.stderr
     assert "Second" in weighed(run.stdout)[0]
-    assert "corpora: towns" in refused("rank", "q", "--corpus", "nowhere")
+    assert "corpora: sample, towns" in refused("rank", "q", "--corpus", "nowhere")
     config = tmp_path / "agent.yaml"
     settings["env"]["corpus"] = "towns"
     config.write_text(json.dumps(settings))
