@@ -143,8 +143,8 @@ def server():
         yield f"{url}/v1", plan, asked
 
 
-def resources(url):
-    return Resources(llm=OpenAILlm(model="m", base_url=url, timeout=DEADLINE))
+def resources(url, deadline=DEADLINE):
+    return Resources(llm=OpenAILlm(model="m", base_url=url, timeout=deadline))
 
 
 async def _once(context, ask):
@@ -199,14 +199,15 @@ def test_a_server_that_refuses_a_form_is_asked_in_words_from_then_on(server):
     chosen = completion('{"action": "look"}')
     plan += [lambda h: answer(h, {"error": {"message": "not here"}}, 400)]
     plan += [lambda h: answer(h, chosen)]
-    act = Chat().build(resources(url))
+    patient = resources(url, 20.0)  # three answers are due, beside other tests
+    act = Chat().build(patient)
     context = context_of(Piece("p", "line", "A room.\n", ("look",), 1, 1))
     for requests in (2, 3):
         assert act(context, 0).action == "look"
         assert len(asked) == requests
     plan[:] = [lambda h: answer(h, {"error": {"message": "too long"}}, 400)]
     with pytest.raises(UserError, match="too long"):
-        Chat().build(resources(url))(context, 0)
+        Chat().build(patient)(context, 0)
 
 
 def test_a_key_does_not_follow_a_redirect_to_another_host(server, call, monkeypatch):
