@@ -52,10 +52,10 @@ class Span:
 
 def format_of(text: str) -> Format:
     """Return the format of ``text``, "text" if no other fits."""
-    body = text.strip()
-    lines = [line for line in body.splitlines() if line.strip()]
     if isinstance(text, Outline):
         return "outline"
+    body = text.strip()
+    lines = [line for line in body.splitlines() if line.strip()]
     if re.match(r"<!doctype html|<html\b", body, re.I) or len(_TAG.findall(body[:20_000])) >= max(
         4, len(body[:20_000]) // 400
     ):

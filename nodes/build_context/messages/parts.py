@@ -190,7 +190,7 @@ def rendered(
         elif not is_cut:
             body += chunk.text
         elif ELISION in visible:
-            body += chunk.text.replace(visible_text(chunk), visible)
+            body += chunk.text.replace(visible_text(chunk), visible, 1)
         else:
             body += visible.rstrip() + " " + _GAP
         last = i
