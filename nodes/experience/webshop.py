@@ -4,7 +4,6 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 
 from stategate.envs.protocols import Chunk, Observation, verb_of
-from stategate.envs.webshop.reading import FORMS
 from stategate.envs.webshop.view import OPENED, chunk_page
 from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.language.instruction.choices import covered
@@ -83,11 +82,6 @@ class WebShopExperience(ExperienceAdapter):
         wish = instruction.lower()
         is_requested = target in wish or _content(target) <= _content(wish)
         return "option" if is_requested else "other_option"
-
-    def action_of(self, move: str, instruction: str) -> str:
-        """Return the search that the move stands for, "" for any other move."""
-        query = AlignedInstruction.of(instruction).written(*FORMS[move]) if move in FORMS else ""
-        return f"search[{query}]" if query else ""
 
     def situation(self, instruction: str, last: str) -> Hashable:
         """Return whether options are asked for, and the last move."""

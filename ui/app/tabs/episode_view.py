@@ -14,7 +14,6 @@ from markupsafe import Markup
 from stategate.envs.protocols import Chunk, Observation, View, fill, takes_text, verb_of
 from stategate.graph.config import Config
 from stategate.graph.session import Session
-from stategate.graph.state import read_events
 from stategate.nodes.protocols import BuiltContext, ContextParams
 from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.align import unsure_parts
@@ -89,11 +88,7 @@ def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
     earlier = [a for s in workspace.trail for a in s.result.observation.actions if takes_text(a)]
     accepts = workspace.view.actions.accepts
     look.forms = [a for a in dict.fromkeys(earlier) if accepts(fill(a, "words"), observation)]
-    page = _page(workspace, observation, look)
-    experience = workspace.agent.resources.profile.experience
-    facts = experience.facts(read_events(session.values), observation)
-    rows = [(fact.subject, fact.value) for fact in facts]
-    view.page = page + macros("page").known(rows) if rows else page
+    view.page = _page(workspace, observation, look)
 
 
 def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:
