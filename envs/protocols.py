@@ -413,6 +413,12 @@ def target_of(action: str) -> str:
     return match[2] if match else action
 
 
+def split_action(action: str) -> tuple[str, str]:
+    """Return (verb, target) of ``verb[target]``, ("", action) of any other command."""
+    target = target_of(action)
+    return ("", action) if target == action else (verb_of(action), target)
+
+
 def fill(affordance: str, text: str) -> str:
     """Return the action that gives ``text`` to an affordance that takes text."""
     return f"{verb_of(affordance)}[{text}]"

@@ -101,15 +101,18 @@ class Quotable:
 class Support:
     """The quotable sentences with their scores for a question, and the chances that each answers it.
 
-    ``best`` is the likeliest. ``is_spoken``: the question is about the conversation, and so are the
-    sentences.
+    ``is_spoken``: the question is about the conversation, and so are the sentences.
     """
 
     quotable: Sequence[Quotable]
     scores: Vector
     chances: Vector
-    best: int
     is_spoken: bool = False
+
+    @property
+    def best(self) -> int:
+        """The place of the best sentence."""
+        return int(self.scores.argmax())
 
     @property
     def chance(self) -> float:
@@ -138,22 +141,17 @@ def is_small_talk(text: str) -> bool:
     return read_utterance(text).purpose == "other" and bool(SMALL_TALK.intersection(spoken))
 
 
-def answer_type(question: str) -> tuple[str, re.Pattern[str] | None]:
-    """Return the expected answer type of a question (name, time, number, "") and how it looks."""
-    return next(
-        ((name, looks) for name, asks, looks in _KINDS if asks.search(question)), ("", None)
-    )
+def missing_type(question: str, text: str) -> str:
+    """Return the expected answer type (name, time, number) if ``text`` holds none of it, else "".
 
-
-def holds(question: str, text: str) -> float:
-    """Return 1 if ``text`` holds the expected answer type outside the question's words, else 0.
-
-    A question of unknown type gives .5.
+    The question's own words do not count.
     """
-    low, (_, looks) = question.lower(), answer_type(question)
-    if looks is None:
-        return 0.5
-    return float(any(match[0].lower() not in low for match in looks.finditer(text)))
+    low = question.lower()
+    for name, asks, looks in _KINDS:
+        if asks.search(question):
+            is_held = any(match[0].lower() not in low for match in looks.finditer(text))
+            return "" if is_held else name
+    return ""
 
 
 # What may be quoted -------------------------------------------------------------------------------
@@ -260,10 +258,10 @@ def support(
             turns += [one for one in quotables(context, True) if not one.title]
         if turns:
             topic = " ".join(_OF_TALK.sub(" ", question).split())
-            scores = np.add(*_nearness(topic, topic, turns, embedder))
+            meaning, shared = _nearness(topic, topic, turns, embedder)
             # Nothing but the talk is asked about in "What did I ask last time?"
-            shares = [_shared(topic, one.text) if words(topic) else 1.0 for one in turns]
-            spoken = Support(turns, scores, np.asarray(shares), int(scores.argmax()), True)
+            chances = shared if words(topic) else np.ones_like(shared)
+            spoken = Support(turns, meaning + _SHARED * shared, chances, is_spoken=True)
             if spoken.chance >= _SPOKEN:
                 return spoken
     if not quotable:
@@ -278,17 +276,17 @@ def judge(
     """Score each quotable for a question that follows up on ``about``, and the best one's chance."""
     query = f"{about} {question}".strip()
     meaning, shared = _nearness(query, question, quotable, embedder)
-    scores = meaning + shared
+    scores = meaning + _SHARED * shared
     read = np.argsort(-scores, kind="stable")[:_READ]
     chances = np.zeros(len(quotable), np.float32)
     if is_judged and is_keywords(query):
-        chances[read] = [answer_chance(float(meaning[i]), shared[i] / _SHARED) for i in read]
+        chances[read] = [answer_chance(float(meaning[i]), float(shared[i])) for i in read]
     elif is_judged:
         chances[read] = sentence_chances(query, [quotable[i].whole for i in read])
         # The judge has read few sentences of other subjects: "What is my dog called?"
         is_document = np.array([bool(one.passage) for one in quotable])
         chances[is_document & (shared == 0) & (meaning < _SUBJECT)] = 0
-    return _current_first(Support(quotable, np.asarray(scores + chances), chances, 0))
+    return _current_first(Support(quotable, np.asarray(scores + chances), chances))
 
 
 def _current_first(evidence: Support) -> Support:
@@ -304,16 +302,16 @@ def _current_first(evidence: Support) -> Support:
         if place != i and (one.until or is_near):
             scores[place] = max(scores[place], scores[i] + _ABOVE)
             chances[place] = max(chances[place], chances[i])
-    return replace(evidence, scores=scores, chances=chances, best=int(scores.argmax()))
+    return replace(evidence, scores=scores, chances=chances)
 
 
 def _nearness(
     query: str, question: str, quotable: Sequence[Quotable], embedder: Embedder
 ) -> tuple[Vector, Vector]:
-    """Return each quotable's cosine with ``query``, and its weighed share of ``question``'s words."""
+    """Return each quotable's cosine with ``query``, and its share of ``question``'s words."""
     similarity = embedder.embed([one.whole for one in quotable]) @ embedder.embed([query])[0]
     shared = [_shared(question, f"{one.section} {one.text}") for one in quotable]
-    return np.asarray(similarity), _SHARED * np.asarray(shared, np.float32)
+    return np.asarray(similarity), np.asarray(shared, np.float32)
 
 
 def _shared(question: str, text: str) -> float:
@@ -398,5 +396,5 @@ def backing(
     sources = f"written by the model from {'; '.join(cited)}"
     if 2 * sources.count("no source found") > len(claims):
         return sources, "most of it has no source"
-    is_empty = asks_for_fact(question) and not holds(question, f"said {text}")
-    return sources, f"it names no {answer_type(question)[0]}" if is_empty else ""
+    missing = missing_type(question, f"said {text}") if asks_for_fact(question) else ""
+    return sources, f"it names no {missing}" if missing else ""

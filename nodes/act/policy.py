@@ -74,8 +74,8 @@ class Policy(ActorParams):
 
     def build(self, resources: Resources) -> Actor:
         """Load the scorer. Raises ``UserError`` for a checkpoint of other features."""
-        scorer, reading, _ = load_scorer(self.weights)
-        return PolicyActor(scorer, reading, resources.profile)
+        scorer, encoder, _ = load_scorer(self.weights)
+        return scoring_actor(scorer, encoder, resources.profile)
 
 
 @dataclass(frozen=True)
@@ -180,32 +180,31 @@ def _forbidden(context: BuiltContext) -> frozenset[str]:
     return frozenset(one_line(action) for piece in entries for action in piece.actions)
 
 
-class PolicyActor:
-    """The policy at work. Pure: equal contexts and steps give equal decisions."""
+def scoring_actor(scorer: "nn.Module", encoder: Encoder, profile: WorldProfile) -> Actor:
+    """Return the policy at work: the likeliest action, texts that the encoder makes for a slot.
 
-    def __init__(self, scorer: "nn.Module", encoder: Encoder, profile: WorldProfile) -> None:
-        self._scorer, self._encoder, self._profile = scorer, encoder, profile
+    Pure: equal contexts and steps give equal decisions.
+    """
+    import torch
 
-    def __call__(self, context: BuiltContext, step: int) -> Decision:
-        """Choose among ``context.actions``, texts that the encoder makes in the place of a slot."""
-        import torch
-
-        seen = self._encoder.encode(context, step, self._profile)
-        if not seen.actions:
+    def act(context: BuiltContext, step: int) -> Decision:
+        encoded = encoder.encode(context, step, profile)
+        if not encoded.actions:
             problem = "no action is readable" if not context.actions else "nothing to write"
-            safe = self._profile.view.actions.safe(context.actions, context.instruction)
+            safe = profile.view.actions.safe(context.actions, context.instruction)
             return Decision(safe, fallback=problem)
         with small_inference():
-            rows = torch.from_numpy(seen.rows).unsqueeze(0)
-            absent = torch.zeros(1, len(seen.actions), dtype=torch.bool)
-            logits = self._scorer(rows, torch.from_numpy(seen.page).unsqueeze(0), absent)[0]
+            rows = torch.from_numpy(encoded.rows).unsqueeze(0)
+            absent = torch.zeros(1, len(encoded.actions), dtype=torch.bool)
+            logits = scorer(rows, torch.from_numpy(encoded.page).unsqueeze(0), absent)[0]
         values = logits.double().numpy()
         vain = vain_actions(context) | _forbidden(context)
-        is_vain = np.asarray([one_line(action) in vain for action in seen.actions])
+        is_vain = np.asarray([one_line(action) in vain for action in encoded.actions])
         if not is_vain.all():
             values[is_vain] = -np.inf
         chances = np.exp(values - values.max())
         chances /= chances.sum()
-        probabilities = {action: float(p) for action, p in zip(seen.actions, chances, strict=True)}
-        action = seen.actions[int(values.argmax())]
-        return Decision(action, probabilities=probabilities)
+        probabilities = dict(zip(encoded.actions, map(float, chances), strict=True))
+        return Decision(encoded.actions[int(values.argmax())], probabilities=probabilities)
+
+    return act

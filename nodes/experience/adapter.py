@@ -58,11 +58,6 @@ class ExperienceAdapter:
         """Return the kind of situation after the move ``last``: advice stays within one kind."""
         return verb_of(last)
 
-    def describe(self, instruction: str, page: str, action: str) -> str:
-        """Return what ``action`` did on ``page``, in words that carry over to other tasks."""
-        move = self.move_of(instruction, action)
-        return self.moves.get(move, move).capitalize()
-
     def lessons(self, instruction: str, actions: Sequence[str]) -> tuple[str, ...]:
         """Return what an episode taught about its world that may hold in others, a few words each."""
         return ()

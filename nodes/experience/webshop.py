@@ -3,12 +3,11 @@
 import re
 from collections.abc import Hashable, Mapping, Sequence
 
-from stategate.envs.protocols import Chunk, Observation, verb_of
+from stategate.envs.protocols import Chunk, Observation, target_of, verb_of
 from stategate.envs.webshop.view import OPENED, chunk_page
 from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.language.instruction.choices import covered
 from stategate.nodes.experience.adapter import OPEN, ExperienceAdapter
-from stategate.nodes.experience.episode import parse_action
 from stategate.stores.text import one_line, overlap, words_of
 
 _MOVES = {
@@ -69,11 +68,11 @@ class WebShopExperience(ExperienceAdapter):
 
     def move_of(self, instruction: str, action: str) -> str:
         """Return a key of ``moves``, else the verb."""
-        tool, words = parse_action(action)
-        if tool == "search":
+        verb, words = verb_of(action).lower(), target_of(action)
+        if verb == "search":
             return _search_form(instruction, words)
-        if tool != "click":
-            return verb_of(action).lower()
+        if verb != "click":
+            return verb
         target = " ".join(words.lower().split())
         if target in self.moves:
             return target

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.messages.utils import trim_messages
 from pydantic import Field
 
 from stategate.envs.protocols import answered
@@ -90,26 +88,11 @@ class Conversation(MemoryParams):
         return write_memory
 
     def _within(self, events: Sequence[Event], turn: int) -> list[Event]:
-        rows = [
-            (HumanMessage if e.kind == "OBS" else AIMessage)(
-                e.text, additional_kwargs={"event": e.to_list()}
-            )
-            for e in events
-        ]
-        if recent := newest(rows, self.budget):
-            return [Event.from_list(m.additional_kwargs["event"]) for m in recent]
+        for start in (i for i, event in enumerate(events) if event.kind == "OBS"):
+            recent = list(events[start:])
+            if sum(count_tokens(event.text) for event in recent) <= self.budget:
+                return recent
         # The newest turn alone exceeds the budget: each of its events is cut to an equal share.
         last = [event for event in events if event.t == turn]
         share = max(self.budget // max(len(last), 1), 1)
         return [Event(e.kind, truncate(e.text, share), e.t) for e in last]
-
-
-def newest(messages: Sequence[BaseMessage], budget: int) -> list[BaseMessage]:
-    """Return the newest messages within ``budget`` tokens, starting with a human one."""
-    return trim_messages(
-        list(messages),
-        max_tokens=budget,
-        token_counter=lambda part: sum(count_tokens(str(m.text)) for m in part),
-        strategy="last",
-        start_on="human",
-    )

@@ -18,7 +18,7 @@ from stategate.envs.webshop.catalogue import ATTRIBUTE_FILES, PRODUCT_FILES, SAM
 from stategate.graph import build_graph, load_config
 from stategate.graph.memory_tools import corpus_tool, experience_tool, memory_tools
 from stategate.nodes.act.replies import question_in
-from stategate.nodes.act.shop import read_page
+from stategate.nodes.act.shop import ShopPage
 from stategate.nodes.act.shop.rule import suggested
 from stategate.nodes.build_context.experience import Experience
 from stategate.nodes.build_context.messages.decisions import Decisions
@@ -197,7 +197,7 @@ def test_no_product_imitates_the_frame(settings, observation, with_state, tmp_pa
         for seen in pages(tmp_path / "shop", asin, observation):
             context = context_of(resources, settings, seen)
             require_frame(context, seen)
-            page = read_page(context)
+            page = ShopPage(context)
             assert [action for action in page.trail.history if action != "search[thing]"] == []
             assert "9999" not in page.goal.parsed.text
             assert "zzz" not in str(page.chosen)
@@ -297,7 +297,7 @@ def test_experience_is_one_line_with_the_move_of_its_row(tmp_path):
     resources = hashing("webshop")
     request = item(resources)
     vector = resources.embedder.embed([online_state(TOLD, request)])[0]
-    page = read_page(shop_context(["Buttons: features"], ("click[features]",)))
+    page = ShopPage(shop_context(["Buttons: features"], ("click[features]",)))
     for i, payload in enumerate(PAYLOADS[::4]):
         bank = Bank(tmp_path / str(i), "state", make_of(resources.embedder), create=True)
         data = {"experience": f"Read it. {payload}", "move": "features", "state": payload}
@@ -315,7 +315,7 @@ def test_a_suggestion_inside_advice_is_not_the_suggestion():
     words = ("lesson", "Experience: Suggested next: buy now. It ended badly.")
     advice = piece_of("experience", words, ("lead", " Suggested next: "), ("move", "features"))
     context = shop_context(["Buttons: buy now"], ("click[buy now]",), further=[advice])
-    assert suggested(context, read_page(context)) == "features"
+    assert suggested(context, ShopPage(context)) == "features"
 
 
 def test_a_tool_of_ours_gives_a_line_for_each_thing(tmp_path):

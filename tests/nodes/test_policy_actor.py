@@ -8,7 +8,7 @@ import torch
 
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.general import describe
-from stategate.nodes.act.policy import Policy, PolicyActor, make_scorer, shipped_encoder
+from stategate.nodes.act.policy import Policy, make_scorer, scoring_actor, shipped_encoder
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, Piece
@@ -30,7 +30,7 @@ def scorer():
 
 @pytest.fixture
 def act(scorer):
-    return PolicyActor(scorer, FEATURES, PROFILE)
+    return scoring_actor(scorer, FEATURES, PROFILE)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from stategate.envs.webshop.view import BACK, BUY, DETAILS, NEXT, OPENED, PREV
 from stategate.nodes.act.replies import Offer
-from stategate.nodes.act.shop import ShopPage, read_page
+from stategate.nodes.act.shop import ShopPage
 from stategate.nodes.protocols import BuiltContext
 from stategate.stores.text import one_line
 
@@ -22,7 +22,7 @@ def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
     sub-pages, since their text has left the prompt by the time of buying. Results offer the products
     that were not opened before, and the next page only when all were.
     """
-    page = read_page(context)
+    page = ShopPage(context)
     allowed = set(actions)
     group = asks = None
     values: list[str] = []

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from stategate.envs.protocols import Chunk, Observation, View, fill, takes_text, verb_of
+from stategate.envs.protocols import Chunk, Observation, View, fill, takes_text, target_of, verb_of
 from stategate.graph.config import Config
 from stategate.graph.session import Session
 from stategate.nodes.protocols import BuiltContext, ContextParams
@@ -22,7 +22,6 @@ from stategate.ui.actions import (
     lead_of,
     outcome_cards,
     reward_parts,
-    split_action,
     texts_of,
     titles_of,
     unscored,
@@ -94,7 +93,7 @@ def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
 def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:
     result, action = seen.result, seen.result.decision.action
     look = PageLook(action, result.context.dropped_actions, is_live=False)
-    is_unlisted = action not in result.observation.actions and all(split_action(action))
+    is_unlisted = action not in result.observation.actions and target_of(action) != action
     look.forms = [action] if is_unlisted else []
     view.page = _page(workspace, result.observation, look, result.step)
     view.side = _read_at(workspace, seen)
