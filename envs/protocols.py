@@ -175,9 +175,8 @@ class Fragment:
     """A stretch of a prompt line, and the affordance that it spells out, if any.
 
     One with an affordance is shown whole or not at all. ``label`` is the beginning of ``text`` that
-    names the value after it ("Price: "); ``name`` says of what a status "value" is, and
-    which past action a "lesson" tells. ``is_done`` marks
-    an affordance that was taken before.
+    names the value after it ("Price: "); ``name`` says of what a status "value" is, and what a
+    "lesson" tells. ``is_done`` marks an affordance that was taken before.
     """
 
     text: str

@@ -186,14 +186,13 @@ def conversation_update(record: StepRecord, state: State) -> dict[str, Any]:
     metadata = {"reason": record.decision.reason} if record.decision.reason else {}
     name = f"{record.episode_id}:{record.step}:a"
     new.append(AIMessage(answer, id=name, response_metadata=metadata))
-    recent = trim_messages(
+    newest = trim_messages(
         [*earlier, *new],
         max_tokens=_MESSAGE_TOKENS,
         token_counter=lambda part: sum(count_tokens(str(m.text)) for m in part),
         strategy="last",
         start_on="human",
     )
-    recent = recent or new[-1:]
-    ids = {message.id for message in recent}
+    ids = {message.id for message in newest or new[-1:]}
     removed = [RemoveMessage(id=m.id) for m in earlier if m.id is not None and m.id not in ids]
     return {"messages": [*removed, *(m for m in new if m.id in ids)]}

@@ -13,8 +13,8 @@ import numpy as np
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from stategate.language.sentences import sentences
-from stategate.language.utterance import is_asking, read_sentence, read_utterance
-from stategate.language.words import CALENDAR, CARDINALS, SMALL_TALK
+from stategate.language.utterance import is_asking, read_sentence
+from stategate.language.words import CALENDAR, CARDINALS
 from stategate.nodes.models.calls import Ask
 from stategate.nodes.models.judge import sentence_chances
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
@@ -130,17 +130,6 @@ def asks_for_fact(text: str) -> bool:
     return len(first) > 2 and (first[0] in _FACTS or is_amount)
 
 
-def is_statement(text: str) -> bool:
-    """Say whether ``text`` asks nothing, and states something or says how to answer."""
-    return read_utterance(text).purpose in ("statement", "wish", "correction")
-
-
-def is_small_talk(text: str) -> bool:
-    """Say whether ``text`` asks and states nothing; "Why?" asks about what was said before."""
-    spoken = re.findall(r"[\w'’]+", text.lower())
-    return read_utterance(text).purpose == "other" and bool(SMALL_TALK.intersection(spoken))
-
-
 def missing_type(question: str, text: str) -> str:
     """Return the expected answer type (name, time, number) if ``text`` holds none of it, else "".
 
@@ -168,7 +157,9 @@ def quotables(context: BuiltContext, is_spoken: bool = False) -> list[Quotable]:
     current = ""
     for piece in context.visible("passage", "fact", "history"):
         if piece.kind == "passage":
-            title, blocks = passage_of(piece)
+            title = piece.says("title")
+            blocks = [f.text.strip() for f in piece.fragments if f.role == "text"]
+            blocks = [block for block in blocks if block] or [one_line(piece.text)]
             where = title or "the documents"
             whole = " ".join(" ".join([title, *blocks]).split()[:_PASSAGE_WORDS])
             quotable += [
@@ -210,12 +201,6 @@ def _earlier_questions(context: BuiltContext) -> list[Quotable]:
     ]
     questions = [turn for turn in turns if is_asking(turn[1]) and not _OF_TALK.search(turn[1])]
     return [Quotable(f'You asked: "{text}"', "", source) for source, text in reversed(questions)]
-
-
-def passage_of(piece: Piece) -> tuple[str, list[str]]:
-    """Return a passage's title and blocks; of a text without fragments "" and its one line."""
-    blocks = [fragment.text.strip() for fragment in piece.fragments if fragment.role == "text"]
-    return piece.says("title"), [b for b in blocks if b] or [one_line(piece.text)]
 
 
 def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -14,11 +14,11 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import log
 
-from stategate.envs.protocols import Clause, View, fill, takes_text, target_of, verb_of
+from stategate.envs.protocols import Clause, fill, takes_text, target_of, verb_of
 from stategate.language.instruction.parsed import parse
 from stategate.language.words import stem
 from stategate.nodes.act.page_features import Features, PageFeatures
@@ -31,16 +31,6 @@ _RELATED = 0.6  # weight of shared names from which an earlier step is about the
 _LATEST = 40  # earlier steps that are read
 _ROLES = ("thing", "value", "property")
 _CHANGED = 2  # sorts of action after which something was done with a thing beside taking it
-
-
-def describe(
-    context: BuiltContext, step: int, profile: WorldProfile
-) -> tuple[dict[str, Features], Features]:
-    """Return the features of each candidate, by its action, and those of the page.
-
-    A command that takes text is replaced by commands with texts made from the goal.
-    """
-    return _Reading(context, step, profile).described()
 
 
 @dataclass(frozen=True)
@@ -108,8 +98,8 @@ class _Candidate:
     is_marked: bool = False
 
 
-class _Reading:
-    """The features of one context."""
+class ContextFeatures:
+    """The features of one context, as :meth:`described`."""
 
     def __init__(self, context: BuiltContext, step: int, profile: WorldProfile) -> None:
         self._step = step
@@ -117,7 +107,11 @@ class _Reading:
             p.text for p in context.pieces if p.kind not in FRAME and not p.actions
         )
         self._instruction = context.instruction
-        clauses = _clauses(profile.view, context, self._page)
+        past = [(step.action, step.outcome) for step in context.steps]
+        clauses: Sequence[Clause] = ()
+        if self._instruction:
+            view, actions = profile.view, context.actions
+            clauses = view.clauses_here(self._instruction, past, self._page, actions)
         self._values = [frozenset(words_of(c.text)) for c in clauses if c.role == "value"]
         self._goal = {
             role: frozenset(word for c in clauses if c.role == role for word in words_of(c.text))
@@ -126,18 +120,23 @@ class _Reading:
         self._goal["any"] = frozenset().union(*self._goal.values())
         self._page_features = PageFeatures(context, step, profile)
         self._is_partial = profile.partially_observed
-        self._steps = _steps_of(context)
         self._status = " ".join(p.text for p in context.pieces if p.kind == "status")
-        self._last = one_line(self._steps[-1].action) if self._steps else ""
-        if self._steps and not self._steps[-1].answer:  # what came of the last step is the page
-            answer = one_line(self._page)
-            self._steps[-1] = replace(self._steps[-1], answer=answer, answer_names=names_of(answer))
+        latest = [(action, answer) for action, answer in past if action][-_LATEST:]
+        if latest and not latest[-1][1]:  # what came of the last step is the page
+            latest[-1] = (latest[-1][0], one_line(self._page))
+        self._steps = [
+            _Step(action, answer, age, names_of(target_of(action)), names_of(answer))
+            for age, (action, answer) in zip(range(len(latest), 0, -1), latest, strict=True)
+        ]
         self._ledger = _Ledger(self._steps, self._goal, self._status)
         self._slots = {verb_of(a) for a in context.actions if takes_text(a)}
         self._done = Counter(one_line(step.action) for step in self._steps)
         self._goal_steps = [s for s in self._steps if says_any(s.action, self._goal["thing"])]
         self._candidates = self._candidates_of(context)
-        self._rarity = name_rarity([names_of(target_of(c.action)) for c in self._candidates])
+        names = [names_of(target_of(one.action)) for one in self._candidates]
+        counts = Counter(name for own in names for name in own)
+        # Inverse document frequency: a name that most commands share tells them little apart.
+        self._rarity = {n: log((len(names) + 1) / (k + 0.5)) + 0.05 for n, k in counts.items()}
 
     def _candidates_of(self, context: BuiltContext) -> list[_Candidate]:
         candidates: dict[str, _Candidate] = {}
@@ -157,7 +156,10 @@ class _Reading:
         return list(candidates.values())
 
     def described(self) -> tuple[dict[str, Features], Features]:
-        """Return the features of candidates and page."""
+        """Return the features of each candidate, by its action, and those of the page.
+
+        A command that takes text is replaced by commands with texts made from the goal.
+        """
         candidates = self._candidates
         is_done = [self._done[one_line(c.action)] > 0 or c.is_marked for c in candidates]
         shares = [word_share(self._goal["any"], stems_of(c.text)) for c in candidates]
@@ -193,7 +195,7 @@ class _Reading:
 
     def _rivals(self, is_done: Sequence[bool]) -> list[Features]:
         """Return each candidate's features among those of its kind (equal but for their numbers)."""
-        kinds = [command_kind(c.action) for c in self._candidates]
+        kinds = [one_line(re.sub(r"\d+", "", c.action.lower())) for c in self._candidates]
         sizes = Counter(kinds)
         done = Counter(kind for kind, d in zip(kinds, is_done, strict=True) if d)
         verbs = Counter(verb_of(c.action) for c in self._candidates)
@@ -247,7 +249,7 @@ class _Reading:
             "done": float(times > 0),
             "times done": min(times, 3) / 3,
             "marked": float(one.is_marked),
-            "just done": float(line == self._last),
+            "just done": float(since == 1),
             "since done": 1 / since if since else 0.0,
             "related steps": min(len(related), 5) / 5,
             "since related": 1 / last.age if last else 0.0,
@@ -372,24 +374,6 @@ class _Reading:
         return tuple(words) if self._is_partial else ()
 
 
-def _clauses(view: View, context: BuiltContext, page: str) -> Sequence[Clause]:
-    if not context.instruction:
-        return ()
-    steps = [(step.action, step.outcome) for step in context.steps]
-    return view.clauses_here(context.instruction, steps, page, context.actions)
-
-
-def _steps_of(context: BuiltContext) -> list[_Step]:
-    """Return the earlier steps that the context shows, oldest first."""
-    steps = [step for step in context.steps if step.action][-_LATEST:]
-    return [
-        _Step(
-            s.action, s.outcome, len(steps) - i, names_of(target_of(s.action)), names_of(s.outcome)
-        )
-        for i, s in enumerate(steps)
-    ]
-
-
 # Names, stems and hashed words of commands and other short texts ------------------------------------
 
 
@@ -407,18 +391,6 @@ def names_in(text: str) -> list[str]:
 def numbered(names: frozenset[str]) -> frozenset[str]:
     """Return the names that have a number."""
     return frozenset(name for name in names if name[-1].isdigit())
-
-
-def name_rarity(names: Sequence[frozenset[str]]) -> dict[str, float]:
-    """Return each name's rarity among the commands (inverse document frequency)."""
-    counts = Counter(name for own in names for name in own)
-    return {name: log((len(names) + 1) / (n + 0.5)) + 0.05 for name, n in counts.items()}
-
-
-@lru_cache(maxsize=16384)
-def command_kind(action: str) -> str:
-    """Return a command without its numbers."""
-    return one_line(re.sub(r"\d+", "", action.lower()))
 
 
 @lru_cache(maxsize=16384)

@@ -276,9 +276,7 @@ class PageFeatures:
         goal, step = self._goal, self._step
         features = {
             "steps": min(step, _STEPS) / 10,
-            "from 9": float(step >= 9),
-            "from 13": float(step >= 13),
-            "from 16": float(step >= 16),
+            **{f"from {late}": float(step >= late) for late in (9, 13, 16)},
             "steps left": max(_STEPS - step, 0) / _STEPS,
             "properties asked": min(len(phrases(goal.parsed, ("property",))), 5) / 3,
             "nothing described": float(not phrases(goal.parsed, ("property", "thing"))),

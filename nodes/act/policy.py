@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from stategate.language.instruction.parsed import parse
-from stategate.nodes.act.general import describe
+from stategate.nodes.act.general import ContextFeatures
 from stategate.nodes.act.page_features import Features, amount_of
 from stategate.nodes.act.simple import vain_actions
 from stategate.nodes.protocols import (
@@ -107,7 +107,7 @@ class Encoder:
 
     def encode(self, context: BuiltContext, step: int, profile: WorldProfile) -> Encoded:
         """Return the feature table of the candidates (empty where nothing is readable)."""
-        described, page = describe(context, step, profile)
+        described, page = ContextFeatures(context, step, profile).described()
         rows = _table([*described.values()], self.row_features)
         return Encoded(tuple(described), rows, _table([page], self.page_features)[0])
 
@@ -173,13 +173,6 @@ def make_scorer(d_row: int, d_page: int, hidden: int = 96) -> "nn.Module":
     return Scorer()
 
 
-def _forbidden(context: BuiltContext) -> frozenset[str]:
-    """Return the actions of entries above the stated limit, which nobody may buy."""
-    forbids = parse(context.instruction).forbids
-    entries = (p for p in context.pieces if p.role == "entry" and forbids(amount_of(p)))
-    return frozenset(one_line(action) for piece in entries for action in piece.actions)
-
-
 def scoring_actor(scorer: "nn.Module", encoder: Encoder, profile: WorldProfile) -> Actor:
     """Return the policy at work: the likeliest action, texts that the encoder makes for a slot.
 
@@ -198,7 +191,10 @@ def scoring_actor(scorer: "nn.Module", encoder: Encoder, profile: WorldProfile) 
             absent = torch.zeros(1, len(encoded.actions), dtype=torch.bool)
             logits = scorer(rows, torch.from_numpy(encoded.page).unsqueeze(0), absent)[0]
         values = logits.double().numpy()
-        vain = vain_actions(context) | _forbidden(context)
+        # What is above the stated limit nobody may buy.
+        forbids = parse(context.instruction).forbids
+        dear = [p for p in context.pieces if p.role == "entry" and forbids(amount_of(p))]
+        vain = {*vain_actions(context), *(one_line(a) for piece in dear for a in piece.actions)}
         is_vain = np.asarray([one_line(action) in vain for action in encoded.actions])
         if not is_vain.all():
             values[is_vain] = -np.inf

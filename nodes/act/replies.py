@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from stategate.envs.protocols import ANSWER, is_legal, takes_text, target_of, verb_of
+from stategate.envs.protocols import is_legal, takes_text, target_of, verb_of
 from stategate.nodes.models.calls import Ask, arun, json_in, reply_to, run, spent
 from stategate.nodes.protocols import BuiltContext, Decision
 from stategate.nodes.resources import Resources
@@ -144,11 +144,6 @@ def _written(reply: str, legal: Sequence[str], group: str | None) -> list[str]:
         matches = re.finditer(pattern, reply, re.IGNORECASE | re.DOTALL)
         actions += [f"{match[1]}[{match[2]}]" for match in matches]
     return actions
-
-
-def question_in(context: BuiltContext) -> str:
-    """Return the context's question, "" where there is none that can be answered."""
-    return context.instruction if ANSWER in context.actions else ""
 
 
 def unanswered(resources: Resources, context: BuiltContext, reason: str) -> Decision:

@@ -178,8 +178,7 @@ def situation(adapter: ExperienceAdapter, state: str) -> Hashable:
     for line in state.split("\n"):
         if line.startswith("Question: "):
             question = line.removeprefix("Question: ")
-        decision = _DECISION.match(line)
-        if decision:
+        if decision := _DECISION.match(line):
             tool, params = decision.groups()
             last = adapter.move_of(question, f"{tool}[{params}]" if tool else params)
     return adapter.situation(question, last)

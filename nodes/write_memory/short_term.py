@@ -6,7 +6,6 @@ from typing import Literal
 from pydantic import Field
 
 from stategate.envs.protocols import answered
-from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.stores.tokens import count_tokens, truncate
@@ -26,22 +25,17 @@ class ShortTerm(MemoryParams):
 
         def write_memory(record: StepRecord) -> Sequence[Event]:
             # A step that runs again after a crash replaces the events that it wrote.
-            earlier = [event for event in record.events if event.t < record.step]
-            return self._within(earlier + self._step(record, adapter))
+            events = [event for event in record.events if event.t < record.step]
+            page = adapter.summary_line(record.observation.text, record.instruction)
+            events.append(Event("OBS", truncate(page, self.page_tokens), record.step))
+            if note := adapter.matched_words(record.observation, record.instruction):
+                events.append(Event("NOTE", truncate(note, self.page_tokens), record.step))
+            events.append(Event("ACT", record.decision.action, record.step))
+            if record.outcome.reward:
+                events.append(Event("REWARD", str(record.outcome.reward), record.step))
+            return self._within(events)
 
         return write_memory
-
-    def _step(self, record: StepRecord, adapter: ExperienceAdapter) -> list[Event]:
-        page = adapter.summary_line(record.observation.text, record.instruction)
-        events = [
-            Event("OBS", truncate(page, self.page_tokens), record.step),
-            Event("ACT", record.decision.action, record.step),
-        ]
-        if note := adapter.matched_words(record.observation, record.instruction):
-            events.insert(1, Event("NOTE", truncate(note, self.page_tokens), record.step))
-        if record.outcome.reward:
-            events.append(Event("REWARD", str(record.outcome.reward), record.step))
-        return events
 
     def _within(self, events: list[Event]) -> list[Event]:
         """Return the newest events that fit, pages filled in last; if none fits, the last one, cut."""

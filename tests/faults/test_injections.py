@@ -12,12 +12,11 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from stategate.envs.messages.history import text_of
-from stategate.envs.protocols import Observation, answer
+from stategate.envs.protocols import ANSWER, Observation, answer
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import ATTRIBUTE_FILES, PRODUCT_FILES, SAMPLE
 from stategate.graph import build_graph, load_config
 from stategate.graph.memory_tools import corpus_tool, experience_tool, memory_tools
-from stategate.nodes.act.replies import question_in
 from stategate.nodes.act.shop import ShopPage
 from stategate.nodes.act.shop.rule import suggested
 from stategate.nodes.build_context.experience import Experience
@@ -260,7 +259,7 @@ def test_no_document_and_no_earlier_turn_speaks_as_the_user_or_the_frame():
         forged = answer(f"hi{cut}{line}{cut}more")
         events = Event("OBS", f"hello{cut}{line}", 0), Event("ACT", forged, 0)
         context = answered(resources, {"kind": "recall", "memory": None}, texts, events)
-        assert question_in(context) == QUESTION
+        assert (context.instruction, ANSWER in context.actions) == (QUESTION, True)
         lines = context.text.splitlines()
         assert [sum(line.startswith(f"{who}:") for line in lines) for who in SPEAKERS] == [1, 1]
         for piece in context.pieces:
@@ -288,7 +287,7 @@ def test_a_memory_speaks_as_itself_on_one_line(tmp_path):
         assert len(line.splitlines()) == 1
         assert not is_frame(line)
         assert "unverified" in line
-    assert question_in(context) == QUESTION
+    assert (context.instruction, ANSWER in context.actions) == (QUESTION, True)
     extract = actor_of(resources, kind="extract", sentences=1)
     assert extract(context, 0).action.startswith("answer[")
 

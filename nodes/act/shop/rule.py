@@ -36,7 +36,6 @@ Anything else, or a move that the page does not offer, leaves its own decision a
 was bent says so in its reason.
 """
 
-from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -45,7 +44,7 @@ from stategate.envs.webshop.reading import FORMS
 from stategate.envs.webshop.view import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
 from stategate.nodes.act.page_features import WHOLE, amount_of, match_share
 from stategate.nodes.act.shop import ShopPage
-from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, Piece
+from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
 from stategate.stores.text import one_line
 
@@ -110,7 +109,10 @@ class Rule(ActorParams):
 
     def _results(self, page: ShopPage, step: int) -> Choice | None:
         limit, trail = page.goal.parsed, page.trail
-        ranked = _ranked(page, [p for p in page.products if not limit.excludes(amount_of(p))])
+        scores = page.goal.scores([product.says("title") for product in page.products])
+        worth = {p.actions[0]: scores[i] - _PLACE_COST * i for i, p in enumerate(page.products)}
+        fits = [p for p in page.products if not limit.excludes(amount_of(p))]
+        ranked = sorted(fits, key=lambda p: -worth[p.actions[0]])  # ties keep the shop's order
         opened = [p for p in ranked if p.actions[0] in trail.opened]
         fresh = [p for p in ranked if p not in opened and not p.is_visited]
         notes = {
@@ -167,7 +169,11 @@ class Rule(ActorParams):
         return (BUY, done) if BUY in page.actions else None
 
     def _detail(self, page: ShopPage) -> Choice:
-        share = _confirmed(page, page.trail.notes.get(page.trail.item or "", ""))
+        text = f"{page.detail}; {page.trail.notes.get(page.trail.item or '', '')}"
+        shares = page.goal.phrase_shares(text, "property")
+        # Features seldom name the kind of product ("men's dress shirts"), so its words decide only
+        # where no property is wanted, and then half of them are enough.
+        share = sum(shares) / len(shares) if shares else min(1.0, 2 * page.goal.share(text))
         if page.detail and share < self.threshold and BACK in page.actions:
             return BACK, f"only {share:.0%} of the wish is confirmed"
         return PREV, "confirmed" if page.detail else "nothing to read"
@@ -214,30 +220,10 @@ class Rule(ActorParams):
         return None
 
 
-def _confirmed(page: ShopPage, before: str) -> float:
-    """Return the share of the goal's properties in the detail page and the notes ``before`` it.
-
-    Features seldom name the kind of product ("men's dress shirts"), so its words decide only where no
-    property is wanted, and then half of them are enough.
-    """
-    text = f"{page.detail}; {before}"
-    shares = page.goal.phrase_shares(text, "property")
-    if not shares:
-        return min(1.0, 2 * page.goal.share(text))
-    return sum(shares) / len(shares)
-
-
 def searches(page: ShopPage, form: str) -> list[str]:
     """Return the searches for what is wanted: as ``form`` says, then more broadly."""
     written = dict.fromkeys(page.goal.written(*FORMS[name]) for name in (form, *FORMS))
     return [f"search[{words}]" for words in written if words]
-
-
-def _ranked(page: ShopPage, products: Iterable[Piece]) -> list[Piece]:
-    """Order ``products`` by shared words, best first; ties keep the shop's order."""
-    scores = page.goal.scores([product.says("title") for product in page.products])
-    worth = {p.actions[0]: scores[i] - _PLACE_COST * i for i, p in enumerate(page.products)}
-    return sorted(products, key=lambda product: -worth[product.actions[0]])
 
 
 def picks(page: ShopPage, threshold: float) -> list[tuple[str, str, str]]:
