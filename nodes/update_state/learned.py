@@ -20,9 +20,6 @@ from stategate.stores.traces import Event
 if TYPE_CHECKING:
     from stategate.nodes.update_state.state_models import StateModel
 
-#: Levels of an input's match with the instruction, from 0 (nothing of it is asked) to 4 (all).
-LEVELS = 5
-
 
 class Gru(UpdaterParams):
     """A trained state of the episode: one vector of fixed size."""
@@ -114,6 +111,8 @@ class StateUpdater:
 
 def type_of(row: StateInput) -> int:
     """Return the row of the model's type embedding for an input's kind and match level."""
+    from stategate.nodes.update_state.state_models import LEVELS
+
     level = min(int(row.match * (LEVELS - 1)), LEVELS - 1)
     return INPUT_KINDS.index(row.kind) * LEVELS + level
 

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from stategate.envs.protocols import INPUT_KINDS
-from stategate.nodes.update_state.learned import LEVELS
 from stategate.stores.assets.weights import small_inference
 
+#: Levels of an input's match with the instruction, from 0 (nothing of it is asked) to 4 (all).
+LEVELS = 5
 INPUT_TYPES = len(INPUT_KINDS) * LEVELS
 
 
