@@ -175,9 +175,8 @@ class Fragment:
     """A stretch of a prompt line, and the affordance that it spells out, if any.
 
     One with an affordance is shown whole or not at all. ``label`` is the beginning of ``text`` that
-    names the value after it ("Price: "); ``name`` says of what a status "value" is, and
-    which past action a "lesson" tells. ``is_done`` marks
-    an affordance that was taken before.
+    names the value after it ("Price: "); ``name`` says of what a status "value" is, and what a
+    "lesson" tells. ``is_done`` marks an affordance that was taken before.
     """
 
     text: str
@@ -411,6 +410,12 @@ def target_of(action: str) -> str:
     """Return the target of ``verb[target]``, the whole of any other command."""
     match = _BRACKETS.fullmatch(action)
     return match[2] if match else action
+
+
+def split_action(action: str) -> tuple[str, str]:
+    """Return (verb, target) of ``verb[target]``, ("", action) of any other command."""
+    target = target_of(action)
+    return ("", action) if target == action else (verb_of(action), target)
 
 
 def fill(affordance: str, text: str) -> str:

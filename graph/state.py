@@ -11,6 +11,7 @@ from typing import Annotated, Any, NotRequired, TypedDict, Union, cast
 
 import numpy as np
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
+from langchain_core.messages.utils import trim_messages
 from langgraph.channels import UntrackedValue
 from langgraph.graph.message import add_messages
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
@@ -18,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from stategate.envs.protocols import Observation, answered
 from stategate.nodes.protocols import SLOTS, BuiltContext, Decision, StepRecord
 from stategate.nodes.registry import registry
-from stategate.nodes.write_memory.short_term import newest
 from stategate.stores.errors import UserError
 from stategate.stores.text import storable
+from stategate.stores.tokens import count_tokens
 from stategate.stores.traces import Event
 
 Messages = Annotated[list[AnyMessage], add_messages]
@@ -185,7 +186,13 @@ def conversation_update(record: StepRecord, state: State) -> dict[str, Any]:
     metadata = {"reason": record.decision.reason} if record.decision.reason else {}
     name = f"{record.episode_id}:{record.step}:a"
     new.append(AIMessage(answer, id=name, response_metadata=metadata))
-    recent = newest([*earlier, *new], _MESSAGE_TOKENS) or new[-1:]
-    ids = {message.id for message in recent}
+    newest = trim_messages(
+        [*earlier, *new],
+        max_tokens=_MESSAGE_TOKENS,
+        token_counter=lambda part: sum(count_tokens(str(m.text)) for m in part),
+        strategy="last",
+        start_on="human",
+    )
+    ids = {message.id for message in newest or new[-1:]}
     removed = [RemoveMessage(id=m.id) for m in earlier if m.id is not None and m.id not in ids]
     return {"messages": [*removed, *(m for m in new if m.id in ids)]}

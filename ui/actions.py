@@ -18,12 +18,6 @@ from stategate.nodes.protocols import ActorParams, Decision
 from stategate.nodes.registry import registry
 
 
-def split_action(action: str) -> tuple[str, str]:
-    """Return (verb, target) of ``verb[target]``, ("", action) of any other command."""
-    target = target_of(action)
-    return ("", action) if target == action else (verb_of(action), target)
-
-
 def label(action: str) -> str:
     """Return what a button for ``action`` says: its target, or its verb where it takes text."""
     return f"{verb_of(action)} …" if takes_text(action) else target_of(action)

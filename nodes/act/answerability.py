@@ -13,8 +13,8 @@ import numpy as np
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from stategate.language.sentences import sentences
-from stategate.language.utterance import is_asking, read_sentence, read_utterance
-from stategate.language.words import CALENDAR, CARDINALS, SMALL_TALK
+from stategate.language.utterance import is_asking, read_sentence
+from stategate.language.words import CALENDAR, CARDINALS
 from stategate.nodes.models.calls import Ask
 from stategate.nodes.models.judge import sentence_chances
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
@@ -101,15 +101,18 @@ class Quotable:
 class Support:
     """The quotable sentences with their scores for a question, and the chances that each answers it.
 
-    ``best`` is the likeliest. ``is_spoken``: the question is about the conversation, and so are the
-    sentences.
+    ``is_spoken``: the question is about the conversation, and so are the sentences.
     """
 
     quotable: Sequence[Quotable]
     scores: Vector
     chances: Vector
-    best: int
     is_spoken: bool = False
+
+    @property
+    def best(self) -> int:
+        """The place of the best sentence."""
+        return int(self.scores.argmax())
 
     @property
     def chance(self) -> float:
@@ -127,33 +130,17 @@ def asks_for_fact(text: str) -> bool:
     return len(first) > 2 and (first[0] in _FACTS or is_amount)
 
 
-def is_statement(text: str) -> bool:
-    """Say whether ``text`` asks nothing, and states something or says how to answer."""
-    return read_utterance(text).purpose in ("statement", "wish", "correction")
+def missing_type(question: str, text: str) -> str:
+    """Return the expected answer type (name, time, number) if ``text`` holds none of it, else "".
 
-
-def is_small_talk(text: str) -> bool:
-    """Say whether ``text`` asks and states nothing; "Why?" asks about what was said before."""
-    spoken = re.findall(r"[\w'’]+", text.lower())
-    return read_utterance(text).purpose == "other" and bool(SMALL_TALK.intersection(spoken))
-
-
-def answer_type(question: str) -> tuple[str, re.Pattern[str] | None]:
-    """Return the expected answer type of a question (name, time, number, "") and how it looks."""
-    return next(
-        ((name, looks) for name, asks, looks in _KINDS if asks.search(question)), ("", None)
-    )
-
-
-def holds(question: str, text: str) -> float:
-    """Return 1 if ``text`` holds the expected answer type outside the question's words, else 0.
-
-    A question of unknown type gives .5.
+    The question's own words do not count.
     """
-    low, (_, looks) = question.lower(), answer_type(question)
-    if looks is None:
-        return 0.5
-    return float(any(match[0].lower() not in low for match in looks.finditer(text)))
+    low = question.lower()
+    for name, asks, looks in _KINDS:
+        if asks.search(question):
+            is_held = any(match[0].lower() not in low for match in looks.finditer(text))
+            return "" if is_held else name
+    return ""
 
 
 # What may be quoted -------------------------------------------------------------------------------
@@ -170,7 +157,9 @@ def quotables(context: BuiltContext, is_spoken: bool = False) -> list[Quotable]:
     current = ""
     for piece in context.visible("passage", "fact", "history"):
         if piece.kind == "passage":
-            title, blocks = passage_of(piece)
+            title = piece.says("title")
+            blocks = [f.text.strip() for f in piece.fragments if f.role == "text"]
+            blocks = [block for block in blocks if block] or [one_line(piece.text)]
             where = title or "the documents"
             whole = " ".join(" ".join([title, *blocks]).split()[:_PASSAGE_WORDS])
             quotable += [
@@ -214,12 +203,6 @@ def _earlier_questions(context: BuiltContext) -> list[Quotable]:
     return [Quotable(f'You asked: "{text}"', "", source) for source, text in reversed(questions)]
 
 
-def passage_of(piece: Piece) -> tuple[str, list[str]]:
-    """Return a passage's title and blocks; of a text without fragments "" and its one line."""
-    blocks = [fragment.text.strip() for fragment in piece.fragments if fragment.role == "text"]
-    return piece.says("title"), [b for b in blocks if b] or [one_line(piece.text)]
-
-
 def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield each sentence of a passage, item of a list or row of a table, and the heading above it.
 
@@ -260,10 +243,10 @@ def support(
             turns += [one for one in quotables(context, True) if not one.title]
         if turns:
             topic = " ".join(_OF_TALK.sub(" ", question).split())
-            scores = np.add(*_nearness(topic, topic, turns, embedder))
+            meaning, shared = _nearness(topic, topic, turns, embedder)
             # Nothing but the talk is asked about in "What did I ask last time?"
-            shares = [_shared(topic, one.text) if words(topic) else 1.0 for one in turns]
-            spoken = Support(turns, scores, np.asarray(shares), int(scores.argmax()), True)
+            chances = shared if words(topic) else np.ones_like(shared)
+            spoken = Support(turns, meaning + _SHARED * shared, chances, is_spoken=True)
             if spoken.chance >= _SPOKEN:
                 return spoken
     if not quotable:
@@ -278,17 +261,17 @@ def judge(
     """Score each quotable for a question that follows up on ``about``, and the best one's chance."""
     query = f"{about} {question}".strip()
     meaning, shared = _nearness(query, question, quotable, embedder)
-    scores = meaning + shared
+    scores = meaning + _SHARED * shared
     read = np.argsort(-scores, kind="stable")[:_READ]
     chances = np.zeros(len(quotable), np.float32)
     if is_judged and is_keywords(query):
-        chances[read] = [answer_chance(float(meaning[i]), shared[i] / _SHARED) for i in read]
+        chances[read] = [answer_chance(float(meaning[i]), float(shared[i])) for i in read]
     elif is_judged:
         chances[read] = sentence_chances(query, [quotable[i].whole for i in read])
         # The judge has read few sentences of other subjects: "What is my dog called?"
         is_document = np.array([bool(one.passage) for one in quotable])
         chances[is_document & (shared == 0) & (meaning < _SUBJECT)] = 0
-    return _current_first(Support(quotable, np.asarray(scores + chances), chances, 0))
+    return _current_first(Support(quotable, np.asarray(scores + chances), chances))
 
 
 def _current_first(evidence: Support) -> Support:
@@ -304,16 +287,16 @@ def _current_first(evidence: Support) -> Support:
         if place != i and (one.until or is_near):
             scores[place] = max(scores[place], scores[i] + _ABOVE)
             chances[place] = max(chances[place], chances[i])
-    return replace(evidence, scores=scores, chances=chances, best=int(scores.argmax()))
+    return replace(evidence, scores=scores, chances=chances)
 
 
 def _nearness(
     query: str, question: str, quotable: Sequence[Quotable], embedder: Embedder
 ) -> tuple[Vector, Vector]:
-    """Return each quotable's cosine with ``query``, and its weighed share of ``question``'s words."""
+    """Return each quotable's cosine with ``query``, and its share of ``question``'s words."""
     similarity = embedder.embed([one.whole for one in quotable]) @ embedder.embed([query])[0]
     shared = [_shared(question, f"{one.section} {one.text}") for one in quotable]
-    return np.asarray(similarity), _SHARED * np.asarray(shared, np.float32)
+    return np.asarray(similarity), np.asarray(shared, np.float32)
 
 
 def _shared(question: str, text: str) -> float:
@@ -398,5 +381,5 @@ def backing(
     sources = f"written by the model from {'; '.join(cited)}"
     if 2 * sources.count("no source found") > len(claims):
         return sources, "most of it has no source"
-    is_empty = asks_for_fact(question) and not holds(question, f"said {text}")
-    return sources, f"it names no {answer_type(question)[0]}" if is_empty else ""
+    missing = missing_type(question, f"said {text}") if asks_for_fact(question) else ""
+    return sources, f"it names no {missing}" if missing else ""

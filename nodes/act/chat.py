@@ -8,7 +8,7 @@ be read gets one repair turn, then a safe fallback that is recorded as such.
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.metadata import entry_points
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
@@ -20,9 +20,6 @@ from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
 from stategate.stores.text import one_line
 
-#: From a built context and the actions that are worth trying to what the model may choose.
-Guide = Callable[[BuiltContext, Sequence[str]], Offer]
-GUIDES = "stategate.guides"
 _ATTEMPTS = 2  # with the repair turn
 
 
@@ -66,10 +63,9 @@ class ChatActor(TalkingActor):
         safe = self._view.actions.safe(offer.actions, context.instruction)
         if not offer.actions:
             return Decision(safe, fallback="the context holds no action")
-        messages: list[BaseMessage] = [
-            SystemMessage(self._view.brief),
-            *_with_question(context, offer),
-        ]
+        messages: list[BaseMessage] = [SystemMessage(self._view.brief), *context.messages]
+        if offer.asks is not None and context.messages:
+            messages[-1] = HumanMessage(f"{messages[-1].content}{offer.asks}")
         chosen, reply, attempts = None, "", 0
         while chosen is None and attempts < _ATTEMPTS:
             reply = str((await self._ask(messages, offer, ask)).text)
@@ -97,13 +93,15 @@ class ChatActor(TalkingActor):
 def guided_offer(context: BuiltContext, resources: Resources) -> Offer:
     """Return the offer of the configured world's guide for the context's actions.
 
-    A guide is registered under the world's ``env.kind`` in the entry-point group ``stategate.guides``.
+    A guide is registered under the world's ``env.kind`` in the entry-point group ``stategate.guides``:
+    from a built context and the actions that are worth trying to what the model may choose.
     Actions that were repeated without effect are removed first; without a guide all others stay.
     """
     vain = vain_actions(context)
     fresh = tuple(a for a in context.actions if one_line(a) not in vain) or context.actions
-    guide = next(iter(entry_points(group=GUIDES, name=resources.env_kind)), None)
-    return Offer(fresh) if guide is None else cast(Guide, guide.load())(context, fresh)
+    guide = next(iter(entry_points(group="stategate.guides", name=resources.env_kind)), None)
+    offer: Offer = Offer(fresh) if guide is None else guide.load()(context, fresh)
+    return offer
 
 
 def _forms(actions: Sequence[str]) -> str:
@@ -111,11 +109,3 @@ def _forms(actions: Sequence[str]) -> str:
     verbs = dict.fromkeys(verb_of(a) for a in actions if takes_text(a) or a.endswith("]"))
     forms = [f"{verb}[...]" for verb in verbs]
     return f"Write the action alone, {'as ' + ' or '.join(forms) if forms else 'word for word'}."
-
-
-def _with_question(context: BuiltContext, offer: Offer) -> list[BaseMessage]:
-    """Return the context's messages, with the guide's closing question where it has one."""
-    if offer.asks is None or not context.messages:
-        return list(context.messages)
-    *first, last = context.messages
-    return [*first, HumanMessage(f"{last.content}{offer.asks}")]

@@ -14,15 +14,14 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import log
 
-from stategate.envs.protocols import View, fill, takes_text, target_of, verb_of
-from stategate.language.instruction.aligned import AlignedInstruction
+from stategate.envs.protocols import Clause, fill, takes_text, target_of, verb_of
 from stategate.language.instruction.parsed import parse
 from stategate.language.words import stem
-from stategate.nodes.act.page_features import Features, PageFeatures, texts_of
+from stategate.nodes.act.page_features import Features, PageFeatures
 from stategate.nodes.protocols import FRAME, BuiltContext, WorldProfile
 from stategate.stores.text import one_line, words_of
 
@@ -30,17 +29,8 @@ _NAMED = re.compile(r"[a-z][a-z'-]*(?: \d+)?|\d+(?:\.\d+)?")
 _WORDS, _VERBS = 64, 16  # buckets of hashed words, of hashed verbs
 _RELATED = 0.6  # weight of shared names from which an earlier step is about the same things
 _LATEST = 40  # earlier steps that are read
+_ROLES = ("thing", "value", "property")
 _CHANGED = 2  # sorts of action after which something was done with a thing beside taking it
-
-
-def describe(
-    context: BuiltContext, step: int, profile: WorldProfile
-) -> tuple[dict[str, Features], Features]:
-    """Return the features of each candidate, by its action, and those of the page.
-
-    A command that takes text is replaced by commands with texts made from the goal.
-    """
-    return _Reading(context, step, profile).described()
 
 
 @dataclass(frozen=True)
@@ -54,20 +44,8 @@ class _Step:
     answer_names: frozenset[str]
 
 
-@dataclass
-class _GoalStems:
-    """The stems of the goal's words, by the role of their clause."""
-
-    instruction: str
-    thing: frozenset[str] = frozenset()
-    value: frozenset[str] = frozenset()
-    quality: frozenset[str] = frozenset()
-    values: tuple[frozenset[str], ...] = ()
-
-    @property
-    def any(self) -> frozenset[str]:
-        """All of them."""
-        return self.thing | self.value | self.quality
+#: The stems of the goal's words, by the role of their clause; "any" are all of them.
+_GoalStems = Mapping[str, frozenset[str]]
 
 
 class _Ledger:
@@ -96,15 +74,15 @@ class _Ledger:
             elif acted:
                 self.locations |= dict.fromkeys(visible - acted, step.names)
         seen = {*self.locations, *self.verbs} - self.carried
-        things = {name for name in seen if says_any(name, goal.thing)}
+        things = {name for name in seen if says_any(name, goal["thing"])}
         self.settled = {
             name
             for name in things & self.verbs.keys()
-            if any(says_any(other, goal.value) for other in self.locations.get(name, ()))
+            if any(says_any(other, goal["value"]) for other in self.locations.get(name, ()))
         }
         self.open = things - self.settled
-        self.values = {name for name in self.locations if says_any(name, goal.value)}
-        self.carries_goal = any(says_any(name, goal.thing) for name in self.carried)
+        self.values = {name for name in self.locations if says_any(name, goal["value"])}
+        self.carries_goal = any(says_any(name, goal["thing"]) for name in self.carried)
         self.carried_verbs = tuple(
             dict.fromkeys(verb for n in sorted(self.carried) for verb in self.verbs.get(n, ()))
         )
@@ -120,31 +98,47 @@ class _Candidate:
     is_marked: bool = False
 
 
-class _Reading:
-    """The features of one context."""
+class ContextFeatures:
+    """The features of one context, as :meth:`described`."""
 
     def __init__(self, context: BuiltContext, step: int, profile: WorldProfile) -> None:
         self._step = step
         self._page = " ".join(
             p.text for p in context.pieces if p.kind not in FRAME and not p.actions
         )
-        self._goal = _goal_stems(profile.view, context, self._page)
+        self._instruction = context.instruction
+        past = [(step.action, step.outcome) for step in context.steps]
+        clauses: Sequence[Clause] = ()
+        if self._instruction:
+            view, actions = profile.view, context.actions
+            clauses = view.clauses_here(self._instruction, past, self._page, actions)
+        self._values = [frozenset(words_of(c.text)) for c in clauses if c.role == "value"]
+        self._goal = {
+            role: frozenset(word for c in clauses if c.role == role for word in words_of(c.text))
+            for role in _ROLES
+        }
+        self._goal["any"] = frozenset().union(*self._goal.values())
         self._page_features = PageFeatures(context, step, profile)
         self._is_partial = profile.partially_observed
-        self._steps = _steps_of(context)
         self._status = " ".join(p.text for p in context.pieces if p.kind == "status")
-        self._last = one_line(self._steps[-1].action) if self._steps else ""
-        if self._steps and not self._steps[-1].answer:  # what came of the last step is the page
-            answer = one_line(self._page)
-            self._steps[-1] = replace(self._steps[-1], answer=answer, answer_names=names_of(answer))
+        latest = [(action, answer) for action, answer in past if action][-_LATEST:]
+        if latest and not latest[-1][1]:  # what came of the last step is the page
+            latest[-1] = (latest[-1][0], one_line(self._page))
+        self._steps = [
+            _Step(action, answer, age, names_of(target_of(action)), names_of(answer))
+            for age, (action, answer) in zip(range(len(latest), 0, -1), latest, strict=True)
+        ]
         self._ledger = _Ledger(self._steps, self._goal, self._status)
         self._slots = {verb_of(a) for a in context.actions if takes_text(a)}
         self._done = Counter(one_line(step.action) for step in self._steps)
-        self._goal_steps = [s for s in self._steps if says_any(s.action, self._goal.thing)]
+        self._goal_steps = [s for s in self._steps if says_any(s.action, self._goal["thing"])]
         self._candidates = self._candidates_of(context)
+        names = [names_of(target_of(one.action)) for one in self._candidates]
+        counts = Counter(name for own in names for name in own)
+        # Inverse document frequency: a name that most commands share tells them little apart.
+        self._rarity = {n: log((len(names) + 1) / (k + 0.5)) + 0.05 for n, k in counts.items()}
 
     def _candidates_of(self, context: BuiltContext) -> list[_Candidate]:
-        plain_texts = texts_of(AlignedInstruction.of(self._goal.instruction)) if self._slots else {}
         candidates: dict[str, _Candidate] = {}
         for piece in context.pieces:
             is_alone = len(piece.actions) == 1
@@ -152,7 +146,7 @@ class _Reading:
             amounts = tuple(f.amount for f in piece.fragments if f.amount is not None)
             for action in piece.actions:
                 if takes_text(action):
-                    for words in self._page_features.texts or plain_texts:
+                    for words in self._page_features.texts:
                         written = fill(action, words)
                         candidates.setdefault(written, _Candidate(written))
                 else:
@@ -162,28 +156,29 @@ class _Reading:
         return list(candidates.values())
 
     def described(self) -> tuple[dict[str, Features], Features]:
-        """Return the features of candidates and page."""
+        """Return the features of each candidate, by its action, and those of the page.
+
+        A command that takes text is replaced by commands with texts made from the goal.
+        """
         candidates = self._candidates
-        names = [names_of(target_of(c.action)) for c in candidates]
-        weights = name_rarity(names)
         is_done = [self._done[one_line(c.action)] > 0 or c.is_marked for c in candidates]
-        best = max((word_share(self._goal.any, stems_of(c.text)) for c in candidates), default=0.0)
+        shares = [word_share(self._goal["any"], stems_of(c.text)) for c in candidates]
+        best = max(shares, default=0.0)
         rivals = self._rivals(is_done)
         rows: dict[str, Features] = {}
         for i, one in enumerate(candidates):
-            related = [
-                s for s in self._steps if shared_names(names[i], s.names, weights) >= _RELATED
-            ]
-            past = self._past(one, names[i], weights, related)
+            names = names_of(target_of(one.action))
+            related = [s for s in self._steps if self._shared(names, s.names) >= _RELATED]
+            past = self._past(one, related)
             verb = (verb_of(related[-1].action),) if related else ()
             rows[one.action] = {
                 **self._matches(one, best),
                 **past,
-                **self._words(one.action, names[i]),
+                **self._words(one.action),
                 **rivals[i],
                 "exhausted": float(is_done[i] and not past["said thing there"]),
                 "fresh": float(not is_done[i]),
-                **self._followed(one.action, names[i], weights, related),
+                **self._followed(one.action, related),
                 **hashed_words("word", self._telling(word_stems(one.action)), _WORDS),
                 **hashed_words("verb", (verb_of(one.action),), _VERBS),
                 **hashed_words("last verb", verb, _VERBS),
@@ -191,9 +186,16 @@ class _Reading:
             }
         return rows, self._facts(is_done)
 
+    def _shared(self, own: frozenset[str], other: frozenset[str]) -> float:
+        """Return the rarity-weighted share of a command's names ``own`` that are among ``other``."""
+        if own.isdisjoint(other):
+            return 0.0
+        total = sum(self._rarity[name] for name in own)
+        return sum(self._rarity[name] for name in own & other) / total if total else 0.0
+
     def _rivals(self, is_done: Sequence[bool]) -> list[Features]:
         """Return each candidate's features among those of its kind (equal but for their numbers)."""
-        kinds = [command_kind(c.action) for c in self._candidates]
+        kinds = [one_line(re.sub(r"\d+", "", c.action.lower())) for c in self._candidates]
         sizes = Counter(kinds)
         done = Counter(kind for kind, d in zip(kinds, is_done, strict=True) if d)
         verbs = Counter(verb_of(c.action) for c in self._candidates)
@@ -217,56 +219,41 @@ class _Reading:
 
     def _matches(self, one: _Candidate, best: float) -> Features:
         goal, own = self._goal, frozenset(word_stems(one.action))
-        roles = {
-            "thing": goal.thing,
-            "value": goal.value,
-            "property": goal.quality,
-            "any": goal.any,
-        }
-        share = word_share(goal.any, stems_of(one.text))
+        share = word_share(goal["any"], stems_of(one.text))
         return {
-            **{
-                f"says {name}": len(own & w) / len(own) if own else 0.0 for name, w in roles.items()
-            },
-            "all of thing": word_share(goal.thing, own),
-            "all of value": word_share(goal.value, own),
-            "exact value": float(own in goal.values),
-            "text says thing": word_share(goal.thing, stems_of(one.text)),
+            **{f"says {role}": word_share(own, stems) for role, stems in goal.items()},
+            "all of thing": word_share(goal["thing"], own),
+            "all of value": word_share(goal["value"], own),
+            "exact value": float(own in self._values),
+            "text says thing": word_share(goal["thing"], stems_of(one.text)),
             "text says any": share,
             "best of kind": float(share == best > 0),
             "behind best": best - share if one.text else 0.0,
             "beyond limit": float(
-                bool(one.amounts) and all(map(parse(goal.instruction).excludes, one.amounts))
+                bool(one.amounts) and all(map(parse(self._instruction).excludes, one.amounts))
             ),
         }
 
-    def _past(
-        self,
-        one: _Candidate,
-        names: frozenset[str],
-        weights: Mapping[str, float],
-        related: Sequence[_Step],
-    ) -> Features:
+    def _past(self, one: _Candidate, related: Sequence[_Step]) -> Features:
         """Return a command's features from earlier steps; ``related`` are about the same things."""
         goal, line = self._goal, one_line(one.action)
         times = self._done[line]
         since = next((s.age for s in reversed(self._steps) if one_line(s.action) == line), 0)
-        naming = [
-            s for s in self._steps if shared_names(names, s.answer_names, weights) >= _RELATED
-        ]
+        names = names_of(target_of(one.action))
+        naming = [s for s in self._steps if self._shared(names, s.answer_names) >= _RELATED]
         last = related[-1] if related else None
-        things = [word_share(goal.thing, stems_of(s.answer)) for s in related]
-        values = [word_share(goal.value, stems_of(s.answer)) for s in related]
-        with_it = (word_share(goal.thing, stems_of(f"{s.action} {s.answer}")) for s in naming)
+        things = [word_share(goal["thing"], stems_of(s.answer)) for s in related]
+        values = [word_share(goal["value"], stems_of(s.answer)) for s in related]
+        with_it = (word_share(goal["thing"], stems_of(f"{s.action} {s.answer}")) for s in naming)
         return {
             "done": float(times > 0),
             "times done": min(times, 3) / 3,
             "marked": float(one.is_marked),
-            "just done": float(line == self._last),
+            "just done": float(since == 1),
             "since done": 1 / since if since else 0.0,
             "related steps": min(len(related), 5) / 5,
             "since related": 1 / last.age if last else 0.0,
-            "last relation": shared_names(names, last.names, weights) if last else 0.0,
+            "last relation": self._shared(names, last.names) if last else 0.0,
             "said thing there": max(things, default=0.0),
             "last said thing": things[-1] if things else 0.0,
             "said value there": max(values, default=0.0),
@@ -279,35 +266,29 @@ class _Reading:
             ),
         }
 
-    def _words(self, action: str, names: frozenset[str]) -> Features:
+    def _words(self, action: str) -> Features:
         """Return the features of a command's words: who says them, and whether they fill a slot."""
-        own, size = frozenset(word_stems(action)), max(len(names), 1)
+        own, names = frozenset(word_stems(action)), names_of(target_of(action))
         features = {
-            "in status": len(names & names_of(self._status)) / size,
-            "in page text": len(names & names_of(self._page)) / size,
+            "in status": word_share(names, names_of(self._status)),
+            "in page text": word_share(names, names_of(self._page)),
             "carried words": min(len(own & frozenset(words_of(self._status))), 3) / 3,
         }
         if verb_of(action) in self._slots and action.endswith("]"):
             features["takes text"] = 1.0
-            features["share of asked"] = word_share(self._goal.any, own)
+            features["share of asked"] = word_share(self._goal["any"], own)
             features["longer text"] = min(len(own), 12) / 12
         return features
 
-    def _followed(
-        self,
-        action: str,
-        names: frozenset[str],
-        weights: Mapping[str, float],
-        related: Sequence[_Step],
-    ) -> Features:
+    def _followed(self, action: str, related: Sequence[_Step]) -> Features:
         """Return the features of the numbered things that a command names, or goes to."""
-        ledger = self._ledger
+        ledger, names = self._ledger, names_of(target_of(action))
 
         def is_where(things: set[str]) -> float:
             if names & things:
                 return 0.0
             places = (ledger.locations[name] for name in things & ledger.locations.keys())
-            return max((shared_names(names, at, weights) for at in places), default=0.0)
+            return max((self._shared(names, at) for at in places), default=0.0)
 
         things_there = len(numbered(related[-1].answer_names - names)) if related else 0
         since = [s for s in related if not ledger.touched or s.age < ledger.touched]
@@ -331,9 +312,8 @@ class _Reading:
         """Return the page's features."""
         goal, steps = self._goal, self._steps
         page = one_line(self._page)
-        says_thing = [bool(word_share(goal.thing, stems_of(s.answer))) for s in steps]
+        says_thing = [bool(word_share(goal["thing"], stems_of(s.answer))) for s in steps]
         last = (verb_of(steps[-1].action),) if steps else ()
-        quality = tuple(sorted(goal.quality))
         verbs_on_goal = tuple(verb_of(s.action) for s in self._goal_steps)
         return {
             "step": min(self._step, 50) / 25,
@@ -341,26 +321,26 @@ class _Reading:
             "very late": float(self._step >= 30),
             "past steps": min(len(steps), 30) / 15,
             "cut history": float(len(steps) < self._step),
-            "instruction known": float(bool(goal.instruction)),
+            "instruction known": float(bool(self._instruction)),
             "commands": min(len(is_done), 60) / 30,
-            "page says thing": word_share(goal.thing, stems_of(self._page)),
-            "page says value": word_share(goal.value, stems_of(self._page)),
-            "page says any": word_share(goal.any, stems_of(self._page)),
-            "status says thing": word_share(goal.thing, stems_of(self._status)),
-            "status says any": word_share(goal.any, stems_of(self._status)),
+            "page says thing": word_share(goal["thing"], stems_of(self._page)),
+            "page says value": word_share(goal["value"], stems_of(self._page)),
+            "page says any": word_share(goal["any"], stems_of(self._page)),
+            "status says thing": word_share(goal["thing"], stems_of(self._status)),
+            "status says any": word_share(goal["any"], stems_of(self._status)),
             "has status": float(bool(self._status)),
             "takes seen": min(len(self._goal_steps), 6) / 3,
             "related to asked": min(sum(says_thing), 4) / 2,
             "fresh commands": sum(not d for d in is_done) / max(len(is_done), 1),
             "just asked": float(bool(steps) and steps[-1] in self._goal_steps),
-            "several": float(len(goal.values) > 1),
-            "asks property": float(bool(goal.quality)),
+            "several": float(len(self._values) > 1),
+            "asks property": float(bool(goal["property"])),
             "asked seen and not reached": float(not self._goal_steps and any(says_thing)),
             "times this page": min(sum(s.answer == page for s in steps[:-1]), 4) / 4,
             **self._followed_facts(),
-            **hashed_words("thing", self._telling(tuple(sorted(goal.thing))), _WORDS),
-            **hashed_words("value", self._telling(tuple(sorted(goal.value))), _WORDS),
-            **hashed_words("quality", self._telling(quality), _VERBS),
+            **hashed_words("thing", self._telling(sorted(goal["thing"])), _WORDS),
+            **hashed_words("value", self._telling(sorted(goal["value"])), _WORDS),
+            **hashed_words("quality", self._telling(sorted(goal["property"])), _VERBS),
             **hashed_words("page", self._telling(word_stems(self._page)), _WORDS),
             **hashed_words("last verb", last, _VERBS),
             **hashed_words("asked verb", verbs_on_goal, _VERBS),
@@ -371,10 +351,10 @@ class _Reading:
     def _followed_facts(self) -> Features:
         """Return the page features that follow the goal's things."""
         goal, ledger = self._goal, self._ledger
-        settled = [s for s in self._goal_steps if says_any(s.action, goal.value)]
-        properties = {w for s in self._goal_steps for w in word_stems(s.action)} & goal.quality
+        settled = [s for s in self._goal_steps if says_any(s.action, goal["value"])]
+        properties = {w for s in self._goal_steps for w in word_stems(s.action)} & goal["property"]
         sorts = {verb_of(s.action) for s in self._goal_steps}
-        waits = bool(goal.quality and self._goal_steps) and len(sorts) < _CHANGED
+        waits = bool(goal["property"] and self._goal_steps) and len(sorts) < _CHANGED
         return {
             "things settled": min(len(settled), 3) / 2,
             "properties done": min(len(properties), 3) / 2,
@@ -389,32 +369,9 @@ class _Reading:
             **hashed_words("carried verb", ledger.carried_verbs, _VERBS),
         }
 
-    def _telling(self, words: tuple[str, ...]) -> tuple[str, ...]:
+    def _telling(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return ``words`` in a partially observed world; elsewhere the page says all that counts."""
-        return words if self._is_partial else ()
-
-
-def _goal_stems(view: View, context: BuiltContext, page: str) -> _GoalStems:
-    instruction = context.instruction
-    steps = [(step.action, step.outcome) for step in context.steps]
-    clauses = view.clauses_here(instruction, steps, page, context.actions) if instruction else ()
-
-    def stems(role: str) -> frozenset[str]:
-        return frozenset(w for c in clauses if c.role == role for w in words_of(c.text))
-
-    values = tuple(frozenset(words_of(c.text)) for c in clauses if c.role == "value")
-    return _GoalStems(instruction, stems("thing"), stems("value"), stems("property"), values)
-
-
-def _steps_of(context: BuiltContext) -> list[_Step]:
-    """Return the earlier steps that the context shows, oldest first."""
-    steps = [step for step in context.steps if step.action][-_LATEST:]
-    return [
-        _Step(
-            s.action, s.outcome, len(steps) - i, names_of(target_of(s.action)), names_of(s.outcome)
-        )
-        for i, s in enumerate(steps)
-    ]
+        return tuple(words) if self._is_partial else ()
 
 
 # Names, stems and hashed words of commands and other short texts ------------------------------------
@@ -434,26 +391,6 @@ def names_in(text: str) -> list[str]:
 def numbered(names: frozenset[str]) -> frozenset[str]:
     """Return the names that have a number."""
     return frozenset(name for name in names if name[-1].isdigit())
-
-
-def name_rarity(names: Sequence[frozenset[str]]) -> dict[str, float]:
-    """Return each name's rarity among the commands (inverse document frequency)."""
-    counts = Counter(name for own in names for name in own)
-    return {name: log((len(names) + 1) / (n + 0.5)) + 0.05 for name, n in counts.items()}
-
-
-def shared_names(own: frozenset[str], other: frozenset[str], weights: Mapping[str, float]) -> float:
-    """Return the rarity-weighted share of the names ``own`` that are among ``other``."""
-    if not own or own.isdisjoint(other):
-        return 0.0
-    total = sum(weights[name] for name in own)
-    return sum(weights[name] for name in own & other) / total if total else 0.0
-
-
-@lru_cache(maxsize=16384)
-def command_kind(action: str) -> str:
-    """Return a command without its numbers."""
-    return one_line(re.sub(r"\d+", "", action.lower()))
 
 
 @lru_cache(maxsize=16384)

@@ -7,7 +7,6 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 from stategate.envs.protocols import target_of
@@ -104,14 +103,6 @@ def value_features(choice: ChoiceScores, i: int, now: str | None, is_taken: bool
     }
 
 
-@dataclass
-class _Opened:
-    """An entry that was opened, and the actions taken there."""
-
-    action: str
-    since: list[str] = field(default_factory=list)
-
-
 class PageFeatures:
     """The features of a context whose view gives the page's parts their roles."""
 
@@ -121,7 +112,7 @@ class PageFeatures:
         pieces = [piece for piece in context.pieces if piece.text]
         has_roles = bool(instruction) and any(piece.role for piece in pieces)
         self.is_empty = not has_roles or profile.partially_observed
-        self.texts: dict[str, int] = {}
+        self.texts = texts_of(AlignedInstruction.of(instruction))
         if self.is_empty:
             return
         self._entries = [p for p in pieces if p.role == "entry" and len(p.actions) == 1]
@@ -134,16 +125,16 @@ class PageFeatures:
             for p in self._choices
         ]
         self._goal = AlignedInstruction.of(instruction, named, self._title)
-        self.texts = texts_of(self._goal)
         self._walk([p.step for p in context.visible("history") if p.step is not None])
         self._chosen = context.status
+        self._current = self._current_values()
         entries, self._listing = self._entry_rows()
         self._rows = {**entries, **self._value_rows()}
 
     def _walk(self, steps: Sequence[Step]) -> None:
         """Walk through the visible actions, oldest first."""
         self._done: list[str] = []
-        self._opened: list[_Opened] = []
+        self._opened: list[tuple[str, list[str]]] = []  # entries, with the actions taken there
         self._since_text: list[str] = []
         self._written = 0
         self._notes: dict[str, str] = {}
@@ -155,14 +146,15 @@ class PageFeatures:
             else:
                 self._since_text.append(step.action)
             if self._experience.move_of(self._instruction, step.action) == OPEN:
-                self._opened.append(_Opened(step.action))
+                self._opened.append((step.action, []))
                 self._notes.setdefault(step.action, "")
             elif self._opened:
-                self._opened[-1].since.append(step.action)
+                self._opened[-1][1].append(step.action)
             if step.note and self._opened:
-                self._notes[self._opened[-1].action] += step.note + "; "
+                self._notes[self._opened[-1][0]] += step.note + "; "
         # Where something is shown by itself, or its text, it is what was opened last.
-        self._here = self._opened[-1] if self._opened and not self._entries else None
+        is_here = bool(self._opened) and not self._entries
+        self._here, self._since_here = self._opened[-1] if is_here else ("", [])
 
     def row(self, action: str) -> Features:
         """Return the features of a command."""
@@ -177,7 +169,6 @@ class PageFeatures:
         if self.is_empty:
             return {}
         done = self._done
-        here = self._here.since if self._here else []
         return {
             **self._progress(),
             **self._listing,
@@ -185,7 +176,7 @@ class PageFeatures:
             **self._coded("last move", done[-1:], 1.0),
             **self._coded("move before", done[-2:-1], 1.0),
             **self._coded("moves", done),
-            **self._coded("moves here", here),
+            **self._coded("moves here", self._since_here),
             **self._coded("moves since text", self._since_text),
         }
 
@@ -200,7 +191,7 @@ class PageFeatures:
         goal, entries = self._goal, self._entries
         if not entries:
             return {}, {}
-        opened = [one.action for one in self._opened]
+        opened = [action for action, _ in self._opened]
         keys = [one_line(p.actions[0]) for p in entries]
         scores = goal.scores([p.says("title") for p in entries])
         tried = [p.is_visited or key in opened for p, key in zip(entries, keys, strict=True)]
@@ -211,7 +202,7 @@ class PageFeatures:
         rows: dict[str, Features] = {}
         for i, (piece, key, score) in enumerate(zip(entries, keys, scores, strict=True)):
             above = [scores[j] for j in fresh if j < i]
-            since = [a for one in self._opened if one.action == key for a in one.since]
+            since = [a for action, then in self._opened if action == key for a in then]
             rows[piece.actions[0]] = {
                 "is entry": 1.0,
                 "score": score,
@@ -261,18 +252,17 @@ class PageFeatures:
         return row
 
     def _value_rows(self) -> dict[str, Features]:
-        done_here = {one_line(a) for a in (self._here.since if self._here else ())}
+        done_here = {one_line(a) for a in self._since_here}
+        choices = zip(self._choices, self._goal.choices, self._current, strict=True)
         return {
             action: value_features(choice, i, now, one_line(action) in done_here)
-            for piece, choice, now in zip(
-                self._choices, self._goal.choices, self._values(), strict=True
-            )
+            for piece, choice, now in choices
             for i, action in enumerate(piece.actions)
         }
 
-    def _values(self) -> list[str | None]:
+    def _current_values(self) -> list[str | None]:
         """Return each choice's current value, by the page's mark or else by the visible actions."""
-        since = self._here.since if self._here else ()
+        since = self._since_here
         current: list[str | None] = []
         for piece, choice in zip(self._choices, self._goal.choices, strict=True):
             values = dict(zip(map(one_line, piece.actions), choice.values, strict=True))
@@ -283,12 +273,10 @@ class PageFeatures:
 
     def _progress(self) -> Features:
         """Return the features of the episode's progress, the goal's size and the kind of page."""
-        goal, here, step = self._goal, self._here, self._step
+        goal, step = self._goal, self._step
         features = {
             "steps": min(step, _STEPS) / 10,
-            "from 9": float(step >= 9),
-            "from 13": float(step >= 13),
-            "from 16": float(step >= 16),
+            **{f"from {late}": float(step >= late) for late in (9, 13, 16)},
             "steps left": max(_STEPS - step, 0) / _STEPS,
             "properties asked": min(len(phrases(goal.parsed, ("property",))), 5) / 3,
             "nothing described": float(not phrases(goal.parsed, ("property", "thing"))),
@@ -301,10 +289,10 @@ class PageFeatures:
             "texts written": min(self._written, 4) / 2,
             "best met": best_match(goal, self._notes),
         }
-        if here is not None:
-            times = sum(one.action == here.action for one in self._opened)
+        if self._here:
+            times = sum(action == self._here for action, _ in self._opened)
             features["times this one"] = min(times - 1, 3) / 2
-            features["since opening"] = min(len(here.since), 6) / 3
+            features["since opening"] = min(len(self._since_here), 6) / 3
         return features
 
     def _of_subject(self) -> Features:
@@ -326,8 +314,7 @@ class PageFeatures:
         if self._text:
             features |= agreement("text", goal, self._text)
             features["text told"] = float(goal.share(self._text) >= WHOLE)
-        if self._here is not None:
-            key = self._here.action
+        if key := self._here:
             text = f"{self._title + self._text}; {self._notes[key]}"
             own, others = match_share(goal, text), best_match(goal, self._notes, key)
             features |= {
@@ -341,7 +328,7 @@ class PageFeatures:
 
     def _choice_counts(self) -> Features:
         """Return how many choices are asked, wait for their value, or are open."""
-        choices = list(zip(self._goal.choices, self._values(), strict=True))
+        choices = list(zip(self._goal.choices, self._current, strict=True))
         requested = [(c, now) for c, now in choices if c.requested[c.best] >= c.none]
         waiting = sum(now != choice.values[choice.best] for choice, now in requested)
         unlike = sum(not choice.spans[choice.best].is_whole for choice, _ in requested)

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from stategate.language.instruction.parsed import parse
-from stategate.nodes.act.general import describe
+from stategate.nodes.act.general import ContextFeatures
 from stategate.nodes.act.page_features import Features, amount_of
 from stategate.nodes.act.simple import vain_actions
 from stategate.nodes.protocols import (
@@ -74,8 +74,8 @@ class Policy(ActorParams):
 
     def build(self, resources: Resources) -> Actor:
         """Load the scorer. Raises ``UserError`` for a checkpoint of other features."""
-        scorer, reading, _ = load_scorer(self.weights)
-        return PolicyActor(scorer, reading, resources.profile)
+        scorer, encoder, _ = load_scorer(self.weights)
+        return scoring_actor(scorer, encoder, resources.profile)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Encoder:
 
     def encode(self, context: BuiltContext, step: int, profile: WorldProfile) -> Encoded:
         """Return the feature table of the candidates (empty where nothing is readable)."""
-        described, page = describe(context, step, profile)
+        described, page = ContextFeatures(context, step, profile).described()
         rows = _table([*described.values()], self.row_features)
         return Encoded(tuple(described), rows, _table([page], self.page_features)[0])
 
@@ -173,39 +173,34 @@ def make_scorer(d_row: int, d_page: int, hidden: int = 96) -> "nn.Module":
     return Scorer()
 
 
-def _forbidden(context: BuiltContext) -> frozenset[str]:
-    """Return the actions of entries above the stated limit, which nobody may buy."""
-    forbids = parse(context.instruction).forbids
-    entries = (p for p in context.pieces if p.role == "entry" and forbids(amount_of(p)))
-    return frozenset(one_line(action) for piece in entries for action in piece.actions)
+def scoring_actor(scorer: "nn.Module", encoder: Encoder, profile: WorldProfile) -> Actor:
+    """Return the policy at work: the likeliest action, texts that the encoder makes for a slot.
 
+    Pure: equal contexts and steps give equal decisions.
+    """
+    import torch
 
-class PolicyActor:
-    """The policy at work. Pure: equal contexts and steps give equal decisions."""
-
-    def __init__(self, scorer: "nn.Module", encoder: Encoder, profile: WorldProfile) -> None:
-        self._scorer, self._encoder, self._profile = scorer, encoder, profile
-
-    def __call__(self, context: BuiltContext, step: int) -> Decision:
-        """Choose among ``context.actions``, texts that the encoder makes in the place of a slot."""
-        import torch
-
-        seen = self._encoder.encode(context, step, self._profile)
-        if not seen.actions:
+    def act(context: BuiltContext, step: int) -> Decision:
+        encoded = encoder.encode(context, step, profile)
+        if not encoded.actions:
             problem = "no action is readable" if not context.actions else "nothing to write"
-            safe = self._profile.view.actions.safe(context.actions, context.instruction)
+            safe = profile.view.actions.safe(context.actions, context.instruction)
             return Decision(safe, fallback=problem)
         with small_inference():
-            rows = torch.from_numpy(seen.rows).unsqueeze(0)
-            absent = torch.zeros(1, len(seen.actions), dtype=torch.bool)
-            logits = self._scorer(rows, torch.from_numpy(seen.page).unsqueeze(0), absent)[0]
+            rows = torch.from_numpy(encoded.rows).unsqueeze(0)
+            absent = torch.zeros(1, len(encoded.actions), dtype=torch.bool)
+            logits = scorer(rows, torch.from_numpy(encoded.page).unsqueeze(0), absent)[0]
         values = logits.double().numpy()
-        vain = vain_actions(context) | _forbidden(context)
-        is_vain = np.asarray([one_line(action) in vain for action in seen.actions])
+        # What is above the stated limit nobody may buy.
+        forbids = parse(context.instruction).forbids
+        dear = [p for p in context.pieces if p.role == "entry" and forbids(amount_of(p))]
+        vain = {*vain_actions(context), *(one_line(a) for piece in dear for a in piece.actions)}
+        is_vain = np.asarray([one_line(action) in vain for action in encoded.actions])
         if not is_vain.all():
             values[is_vain] = -np.inf
         chances = np.exp(values - values.max())
         chances /= chances.sum()
-        probabilities = {action: float(p) for action, p in zip(seen.actions, chances, strict=True)}
-        action = seen.actions[int(values.argmax())]
-        return Decision(action, probabilities=probabilities)
+        probabilities = dict(zip(encoded.actions, map(float, chances), strict=True))
+        return Decision(encoded.actions[int(values.argmax())], probabilities=probabilities)
+
+    return act

@@ -1,13 +1,13 @@
 """Between legal actions and what a language model writes: a JSON schema out, an action back."""
 
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 
-from stategate.envs.protocols import ANSWER, is_legal, takes_text, target_of, verb_of
+from stategate.envs.protocols import is_legal, takes_text, target_of, verb_of
 from stategate.nodes.models.calls import Ask, arun, json_in, reply_to, run, spent
 from stategate.nodes.protocols import BuiltContext, Decision
 from stategate.nodes.resources import Resources
@@ -32,10 +32,10 @@ class TalkingActor:
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose; keeps this thread meanwhile. Raises ``ModelUnavailable`` where nobody answers."""
 
-        async def ask(messages: Sequence[BaseMessage], **settings: Any) -> AIMessage:
-            return run(reply_to(self._resources, messages, settings))
+        async def wait(call: Coroutine[Any, Any, AIMessage]) -> AIMessage:
+            return run(call)
 
-        steps = self._counted(context, ask)
+        steps = self._counted(context, wait)
         try:
             steps.send(None)  # what it awaits is done when it returns, so that no loop is needed
         except StopIteration as end:
@@ -44,20 +44,20 @@ class TalkingActor:
 
     async def adecide(self, context: BuiltContext, step: int) -> Decision:
         """Choose without keeping a thread meanwhile."""
+        return await self._counted(context, arun)
 
-        async def ask(messages: Sequence[BaseMessage], **settings: Any) -> AIMessage:
-            return await arun(reply_to(self._resources, messages, settings))
-
-        return await self._counted(context, ask)
-
-    async def _counted(self, context: BuiltContext, ask: Ask) -> Decision:
+    async def _counted(
+        self,
+        context: BuiltContext,
+        wait: Callable[[Coroutine[Any, Any, AIMessage]], Awaitable[AIMessage]],
+    ) -> Decision:
         replies: list[AIMessage] = []
 
-        async def asks(messages: Sequence[BaseMessage], **settings: Any) -> AIMessage:
-            replies.append(await ask(messages, **settings))
+        async def ask(messages: Sequence[BaseMessage], **settings: Any) -> AIMessage:
+            replies.append(await wait(reply_to(self._resources, messages, settings)))
             return replies[-1]
 
-        decision = await self._plan(context, asks)
+        decision = await self._plan(context, ask)
         return replace(decision, **spent(self._resources.llm, replies)) if replies else decision
 
 
@@ -83,16 +83,12 @@ def schema(offer: Offer) -> dict[str, object]:
     The values of the offer's group are written as ``{group: value}``, which small models get right more
     often.
     """
-    choices: list[dict[str, object]] = []
     targets: dict[str, list[str]] = {}
-    for action in offer.actions:
-        if not takes_text(action) and action not in offer.values:
-            targets.setdefault(_key(action), []).append(target_of(action))
-    if offer.group is not None:
-        values = [target_of(action) for action in offer.values]
-        choices.append(_object(offer.group, {"type": "string", "enum": values}))
-    for key, names in targets.items():
-        choices.append(_object(key, {"type": "string", "enum": names}))
+    for action in dict.fromkeys((*offer.values, *offer.actions)):
+        if not takes_text(action):
+            key = offer.group if action in offer.values else None
+            targets.setdefault(key or _key(action), []).append(target_of(action))
+    choices = [_object(key, {"type": "string", "enum": names}) for key, names in targets.items()]
     for action in filter(takes_text, offer.actions):
         low, high = offer.lengths.get(verb_of(action), (1, None))
         words: dict[str, object] = {"type": "string", "minLength": low}
@@ -148,11 +144,6 @@ def _written(reply: str, legal: Sequence[str], group: str | None) -> list[str]:
         matches = re.finditer(pattern, reply, re.IGNORECASE | re.DOTALL)
         actions += [f"{match[1]}[{match[2]}]" for match in matches]
     return actions
-
-
-def question_in(context: BuiltContext) -> str:
-    """Return the context's question, "" where there is none that can be answered."""
-    return context.instruction if ANSWER in context.actions else ""
 
 
 def unanswered(resources: Resources, context: BuiltContext, reason: str) -> Decision:

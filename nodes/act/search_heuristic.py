@@ -58,18 +58,14 @@ def seek(context: BuiltContext, step: int) -> Decision:
 
 
 def _usual(context: BuiltContext, goal_thing: str) -> dict[str, float]:
-    """Return how often experience saw the goal's thing, by kind of place; a past step counts once."""
+    """Return how often experience saw the goal's thing, by kind of place."""
     usual: defaultdict[str, float] = defaultdict(float)
     pieces = context.visible("experience")
     for lesson in (f for piece in pieces for f in piece.fragments if f.role == "lesson"):
-        if lesson.amount is None:
-            command = command_of(lesson.name)
-            if command.verb in ("go", "open", "take"):
-                usual[command.place] += 1.0
-        else:
-            thing, _, place = lesson.name.partition(" at ")
-            usual[place] += lesson.amount if thing == goal_thing else 0.0
-    return {place: count for place, count in usual.items() if count}
+        thing, _, place = lesson.name.partition(" at ")
+        if thing == goal_thing:
+            usual[place] += lesson.amount or 0.0
+    return usual
 
 
 def _knowledge(context: BuiltContext, actions: Sequence[str]) -> Knowledge:

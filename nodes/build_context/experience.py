@@ -19,7 +19,6 @@ from pydantic import Field
 
 from stategate.envs.protocols import Fragment
 from stategate.nodes.build_context.assemble import line_piece, with_pieces
-from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import make_of, online_state, situation, trust_of, untrusted
 from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Piece
 from stategate.nodes.registry import InnerContext
@@ -143,28 +142,16 @@ class Experience(AdvisedContext):
                     passed, notes = [], [*notes, doubt]
             # Decisions of one past state are equally near: among those the one of most worth.
             passed.sort(key=lambda hit: (-round(hit.score, 4), -hit.row.q, hit.row.n))
-            lines = [_suggestion(adapter, request.instruction, best) for best in passed[:1]]
+            lines = [_suggestion(best) for best in passed[:1]]
             return advice_pieces(lines, passed, notes, room)
 
         return with_pieces(resources.get(self.inner), self.advice_tokens, find)
 
 
-def _suggestion(adapter: ExperienceAdapter, instruction: str, hit: Hit) -> Line:
-    """Return the line that gives a row's experience and suggests its move.
-
-    The first sentence of a move's own words ends in its action for this task: a small model would copy
-    a description of the text instead of writing the text.
-    """
-    move, words = _move(hit), str(hit.row.data["experience"])
-    action = adapter.action_of(move, instruction)
-    first, stop, tail = words.partition(". ")
-    if action and stop and first.lower() == adapter.moves.get(move, "").lower():
-        words = f"{first}: {action}. {tail}"
-    first, stop, tail = one_line(words).partition(". ")
-    general = adapter.general(str(hit.row.data.get("action", "")))
-    lesson = Fragment(first, role="lesson", name=general if first.lower() == general else "")
-    suggested = Fragment(one_line(move), role="move")
-    return (lead(LEAD), lesson, lead(f"{stop}{tail} {NEXT}"), suggested)
+def _suggestion(hit: Hit) -> Line:
+    """Return the line that gives a row's experience and suggests its move."""
+    words = Fragment(one_line(str(hit.row.data["experience"])), role="lesson")
+    return (lead(LEAD), words, lead(f" {NEXT}"), Fragment(one_line(_move(hit)), role="move"))
 
 
 def _proven(hits: Iterable[Hit]) -> str:

@@ -7,21 +7,9 @@ steps, so that they carry over to later steps and to other tasks. An env kind na
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from stategate.envs.protocols import Observation, verb_of
 from stategate.stores.text import one_line
-from stategate.stores.traces import Event
-
-
-@dataclass(frozen=True)
-class Fact:
-    """A (subject, relation, value) that an episode showed: ("shelf 2", "holds", "a red box")."""
-
-    subject: str
-    relation: str
-    value: str
-
 
 #: The move that opens one of several competing entries.
 OPEN = "open"
@@ -47,10 +35,6 @@ class ExperienceAdapter:
         """Return the instruction's words that a page holds, "" for a page that needs no note."""
         return ""
 
-    def facts(self, events: Sequence[Event], observation: Observation) -> Sequence[Fact]:
-        """Return the facts that the events and the last page showed."""
-        return ()
-
     def is_echoed(self, action: str) -> bool:
         """Say whether the next page names ``action``, so that the history need not."""
         return False
@@ -70,23 +54,10 @@ class ExperienceAdapter:
         moves = (self.move_of(instruction, action) for action in observation.actions)
         return any(offered.partition("_")[0] == move.partition("_")[0] for offered in moves)
 
-    def action_of(self, move: str, instruction: str) -> str:
-        """Return the action that ``move`` stands for under this instruction, "" where it is open."""
-        return ""
-
     def situation(self, instruction: str, last: str) -> Hashable:
         """Return the kind of situation after the move ``last``: advice stays within one kind."""
         return verb_of(last)
 
-    def describe(self, instruction: str, page: str, action: str) -> str:
-        """Return what ``action`` did on ``page``, in words that carry over to other tasks."""
-        move = self.move_of(instruction, action)
-        return self.moves.get(move, move).capitalize()
-
     def lessons(self, instruction: str, actions: Sequence[str]) -> tuple[str, ...]:
         """Return what an episode taught about its world that may hold in others, a few words each."""
         return ()
-
-    def general(self, text: str) -> str:
-        """Return ``text`` without names that mean nothing in another task."""
-        return text

@@ -1,7 +1,7 @@
 """An episode as atomic decisions, whatever world it came from, and the worth of each.
 
 The return-based annotator needs no model: the worth of a decision is its discounted reward-to-go on a
-scale of 0 to 10; its words are the general description by the world's adapter, so that advice carries
+scale of 0 to 10; its words are those of its kind of move (the world's adapter), so that advice carries
 over to other tasks.
 
 States are written by one serialiser: a bank's states and an agent's own state are near each other only
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from stategate.envs.protocols import split_action
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.protocols import ContextRequest, Embedder
 from stategate.stores.bank import Bank, Entry, Row, row_table
@@ -26,8 +27,6 @@ from stategate.stores.sql import Text
 from stategate.stores.text import one_line
 from stategate.stores.tokens import truncate
 from stategate.stores.traces import Event
-
-_ACTION = re.compile(r"\s*([\w-]+)\s*\[(.*)\]\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -57,12 +56,6 @@ class Episode:
     correct: bool
     source: str = ""
     trust: float = 1.0
-
-
-def parse_action(text: str) -> tuple[str, str]:
-    """Return (tool, params) of ``tool[params]``; ("", text) of a plain command."""
-    parts = _ACTION.fullmatch(text)
-    return (parts[1].lower(), parts[2].strip()) if parts else ("", text.strip())
 
 
 def task_name(task: Mapping[str, object]) -> str:
@@ -122,7 +115,8 @@ def annotate(episode: Episode, adapter: ExperienceAdapter) -> list[tuple[float, 
     for i, step in enumerate(episode.steps):
         remaining = len(episode.steps) - 1 - i
         when = ("with this step", "one step later", f"{remaining} steps later")[min(remaining, 2)]
-        words = adapter.describe(episode.question, step.before, step.action).rstrip(".")
+        move = adapter.move_of(episode.question, step.action)
+        words = adapter.moves.get(move, move).capitalize().rstrip(".")
         worth = round(scale * (reward * GAMMA**remaining), 3)
         notes.append((worth, f"{words}. It ended in {ended} {when}."))
     return notes
@@ -152,7 +146,7 @@ def state_text(
     lines = [f"Question: {truncate(one_line(question), _QUESTION)}"]
     recent = decisions[-STEPS:]
     for i, (action, page) in enumerate(recent):
-        tool, params = parse_action(action)
+        tool, params = split_action(action)
         is_last = i == len(recent) - 1
         if not is_last:  # shown as short-term memory would have kept it, even if all of it is known
             page = truncate(adapter.summary_line(page, question), _STORED)
@@ -184,8 +178,7 @@ def situation(adapter: ExperienceAdapter, state: str) -> Hashable:
     for line in state.split("\n"):
         if line.startswith("Question: "):
             question = line.removeprefix("Question: ")
-        decision = _DECISION.match(line)
-        if decision:
+        if decision := _DECISION.match(line):
             tool, params = decision.groups()
             last = adapter.move_of(question, f"{tool}[{params}]" if tool else params)
     return adapter.situation(question, last)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from stategate.nodes.experience.episode import Episode, add_episode, from_events, make_of, task_name
+from stategate.nodes.experience.episode import add_episode, from_events, make_of, task_name
 from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.write_memory.trace import events_of
@@ -42,14 +42,14 @@ class ExperienceWriter(MemoryParams):
                 if len(running) > _MAX_RUNNING:
                     running.popitem(last=False)
             elif len(steps) == record.step + 1:  # else it was resumed in another process
-                add_episode(bank, episode_of(steps), embedder, adapter)
+                episode = from_events(
+                    record.episode_id,
+                    [event for one in steps for event in events_of(one)],
+                    question=record.instruction,
+                    reward=float(record.outcome.reward),
+                    task_id=task_name(record.task),
+                    source="live",
+                )
+                add_episode(bank, episode, embedder, adapter)
 
         return write_memory
-
-
-def episode_of(records: list[StepRecord]) -> Episode:
-    """Return the trajectory of a finished episode's steps."""
-    events = [event for record in records for event in events_of(record)]
-    last = records[-1]
-    metadata = {"question": last.instruction, "task_id": task_name(last.task), "source": "live"}
-    return from_events(last.episode_id, events, reward=float(last.outcome.reward), **metadata)

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from stategate.envs.protocols import answered
-from stategate.nodes.protocols import Embedder, MemoryParams, MemoryWriter, StepRecord
+from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import MemoryPlace, texts_of
 from stategate.stores.memory.records import Turn
@@ -28,9 +28,26 @@ class LongTermMemory(MemoryParams):
             decision = record.decision
             if answered(decision.action) is None or decision.fallback is not None:
                 return
-            if told := told_part(record.instruction, ("question", "forget")):
-                turn = _told_turn(record, told, resources.embedder)
-                store.add(self.place.owner, turn, gated=True)
+            told = told_part(record.instruction, ("question", "forget"))
+            if not told:
+                return
+            at, embedder = time.time(), resources.embedder
+            pieces = record.context.pieces if record.context is not None else ()
+            about = " ".join(filter(None, (piece.says("about") for piece in pieces)))
+            first, *more = embedder.embed([f"{about} {told}".strip(), *texts_of(told)[1:]])
+            turn = Turn(
+                record.thread_id,
+                record.episode_id,
+                record.step,
+                told,
+                first,
+                embedder.name,
+                at=at,
+                about=about,
+                statements=extract_statements(told, "user", at),
+                more=tuple(more),
+            )
+            store.add(self.place.owner, turn, gated=True)
 
         return write_memory
 
@@ -39,24 +56,3 @@ def memory_place(writers: Sequence[MemoryParams]) -> MemoryPlace:
     """Return the long-term memory that ``writers`` write (this machine's where none does)."""
     places = (node.place for node in writers if isinstance(node, LongTermMemory))
     return next(places, MemoryPlace())
-
-
-def _told_turn(record: StepRecord, told: str, embedder: Embedder) -> Turn:
-    """Return what the user ``told`` now, with the vectors to find it by."""
-    at = time.time()
-    pieces = record.context.pieces if record.context is not None else ()
-    about = " ".join(filter(None, (piece.says("about") for piece in pieces)))
-    whole = f"{about} {told}".strip()
-    first, *more = embedder.embed([whole, *texts_of(told)[1:]])
-    return Turn(
-        record.thread_id,
-        record.episode_id,
-        record.step,
-        told,
-        first,
-        embedder.name,
-        at=at,
-        about=about,
-        statements=extract_statements(told, "user", at),
-        more=tuple(more),
-    )

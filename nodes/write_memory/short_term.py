@@ -3,12 +3,9 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.messages.utils import trim_messages
 from pydantic import Field
 
 from stategate.envs.protocols import answered
-from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.protocols import MemoryParams, MemoryWriter, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.stores.tokens import count_tokens, truncate
@@ -28,22 +25,17 @@ class ShortTerm(MemoryParams):
 
         def write_memory(record: StepRecord) -> Sequence[Event]:
             # A step that runs again after a crash replaces the events that it wrote.
-            earlier = [event for event in record.events if event.t < record.step]
-            return self._within(earlier + self._step(record, adapter))
+            events = [event for event in record.events if event.t < record.step]
+            page = adapter.summary_line(record.observation.text, record.instruction)
+            events.append(Event("OBS", truncate(page, self.page_tokens), record.step))
+            if note := adapter.matched_words(record.observation, record.instruction):
+                events.append(Event("NOTE", truncate(note, self.page_tokens), record.step))
+            events.append(Event("ACT", record.decision.action, record.step))
+            if record.outcome.reward:
+                events.append(Event("REWARD", str(record.outcome.reward), record.step))
+            return self._within(events)
 
         return write_memory
-
-    def _step(self, record: StepRecord, adapter: ExperienceAdapter) -> list[Event]:
-        page = adapter.summary_line(record.observation.text, record.instruction)
-        events = [
-            Event("OBS", truncate(page, self.page_tokens), record.step),
-            Event("ACT", record.decision.action, record.step),
-        ]
-        if note := adapter.matched_words(record.observation, record.instruction):
-            events.insert(1, Event("NOTE", truncate(note, self.page_tokens), record.step))
-        if record.outcome.reward:
-            events.append(Event("REWARD", str(record.outcome.reward), record.step))
-        return events
 
     def _within(self, events: list[Event]) -> list[Event]:
         """Return the newest events that fit, pages filled in last; if none fits, the last one, cut."""
@@ -90,26 +82,11 @@ class Conversation(MemoryParams):
         return write_memory
 
     def _within(self, events: Sequence[Event], turn: int) -> list[Event]:
-        rows = [
-            (HumanMessage if e.kind == "OBS" else AIMessage)(
-                e.text, additional_kwargs={"event": e.to_list()}
-            )
-            for e in events
-        ]
-        if recent := newest(rows, self.budget):
-            return [Event.from_list(m.additional_kwargs["event"]) for m in recent]
+        for start in (i for i, event in enumerate(events) if event.kind == "OBS"):
+            recent = list(events[start:])
+            if sum(count_tokens(event.text) for event in recent) <= self.budget:
+                return recent
         # The newest turn alone exceeds the budget: each of its events is cut to an equal share.
         last = [event for event in events if event.t == turn]
         share = max(self.budget // max(len(last), 1), 1)
         return [Event(e.kind, truncate(e.text, share), e.t) for e in last]
-
-
-def newest(messages: Sequence[BaseMessage], budget: int) -> list[BaseMessage]:
-    """Return the newest messages within ``budget`` tokens, starting with a human one."""
-    return trim_messages(
-        list(messages),
-        max_tokens=budget,
-        token_counter=lambda part: sum(count_tokens(str(m.text)) for m in part),
-        strategy="last",
-        start_on="human",
-    )

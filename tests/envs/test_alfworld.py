@@ -11,7 +11,6 @@ from stategate.envs.alfworld.expert import decide, goal_here, knowledge_of, like
 from stategate.envs.alfworld.game import Game
 from stategate.envs.alfworld.grammar import read_grammar
 from stategate.envs.alfworld.pddl import read_domain, read_problem
-from stategate.envs.alfworld.reading import command_of
 from stategate.envs.alfworld.view import AlfWorldView
 from stategate.envs.webshop.view import WebShopView
 from stategate.nodes.retrieval.align import unsure_parts
@@ -374,24 +373,3 @@ def test_an_undeclared_type_has_no_members():
     game = Game(strange, read_problem(_PROBLEM, strange), read_grammar(_GRAMMAR))
     fed = game.after(game.start, game.commands(game.start)["feed tom"])
     assert list(game.commands(fed)) == ["feed tom"]
-
-
-def test_facts_say_what_was_found_out(sample):
-    from stategate.nodes.experience.alfworld import AlfWorldExperience
-    from stategate.stores.traces import Event
-
-    session, seen = sample.reset({"game": sample.games[0]})
-    events = [Event("OBS", seen.text, 0)]
-
-    def facts(events, seen):
-        return {f.subject: f.value for f in AlfWorldExperience().facts(events, seen)}
-
-    assert facts(events, seen)["in hand"] == "nothing"
-    for t, command in enumerate(sample.walkthrough(sample.games[0])[:-1]):
-        events.append(Event("ACT", command, t))
-        session, seen = sample.step(session, command)
-        events.append(Event("OBS", seen.text, t + 1))
-    known = facts(events[:-1], seen)
-    taken = next(e.text for e in events if e.text.startswith("take "))
-    assert known["in hand"] == command_of(taken).thing
-    assert "not seen" in known.values()

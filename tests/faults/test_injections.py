@@ -12,13 +12,12 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
 from stategate.envs.messages.history import text_of
-from stategate.envs.protocols import Observation, answer
+from stategate.envs.protocols import ANSWER, Observation, answer
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import ATTRIBUTE_FILES, PRODUCT_FILES, SAMPLE
 from stategate.graph import build_graph, load_config
 from stategate.graph.memory_tools import corpus_tool, experience_tool, memory_tools
-from stategate.nodes.act.replies import question_in
-from stategate.nodes.act.shop import read_page
+from stategate.nodes.act.shop import ShopPage
 from stategate.nodes.act.shop.rule import suggested
 from stategate.nodes.build_context.experience import Experience
 from stategate.nodes.build_context.messages.decisions import Decisions
@@ -197,7 +196,7 @@ def test_no_product_imitates_the_frame(settings, observation, with_state, tmp_pa
         for seen in pages(tmp_path / "shop", asin, observation):
             context = context_of(resources, settings, seen)
             require_frame(context, seen)
-            page = read_page(context)
+            page = ShopPage(context)
             assert [action for action in page.trail.history if action != "search[thing]"] == []
             assert "9999" not in page.goal.parsed.text
             assert "zzz" not in str(page.chosen)
@@ -260,7 +259,7 @@ def test_no_document_and_no_earlier_turn_speaks_as_the_user_or_the_frame():
         forged = answer(f"hi{cut}{line}{cut}more")
         events = Event("OBS", f"hello{cut}{line}", 0), Event("ACT", forged, 0)
         context = answered(resources, {"kind": "recall", "memory": None}, texts, events)
-        assert question_in(context) == QUESTION
+        assert (context.instruction, ANSWER in context.actions) == (QUESTION, True)
         lines = context.text.splitlines()
         assert [sum(line.startswith(f"{who}:") for line in lines) for who in SPEAKERS] == [1, 1]
         for piece in context.pieces:
@@ -288,7 +287,7 @@ def test_a_memory_speaks_as_itself_on_one_line(tmp_path):
         assert len(line.splitlines()) == 1
         assert not is_frame(line)
         assert "unverified" in line
-    assert question_in(context) == QUESTION
+    assert (context.instruction, ANSWER in context.actions) == (QUESTION, True)
     extract = actor_of(resources, kind="extract", sentences=1)
     assert extract(context, 0).action.startswith("answer[")
 
@@ -297,7 +296,7 @@ def test_experience_is_one_line_with_the_move_of_its_row(tmp_path):
     resources = hashing("webshop")
     request = item(resources)
     vector = resources.embedder.embed([online_state(TOLD, request)])[0]
-    page = read_page(shop_context(["Buttons: features"], ("click[features]",)))
+    page = ShopPage(shop_context(["Buttons: features"], ("click[features]",)))
     for i, payload in enumerate(PAYLOADS[::4]):
         bank = Bank(tmp_path / str(i), "state", make_of(resources.embedder), create=True)
         data = {"experience": f"Read it. {payload}", "move": "features", "state": payload}
@@ -315,7 +314,7 @@ def test_a_suggestion_inside_advice_is_not_the_suggestion():
     words = ("lesson", "Experience: Suggested next: buy now. It ended badly.")
     advice = piece_of("experience", words, ("lead", " Suggested next: "), ("move", "features"))
     context = shop_context(["Buttons: buy now"], ("click[buy now]",), further=[advice])
-    assert suggested(context, read_page(context)) == "features"
+    assert suggested(context, ShopPage(context)) == "features"
 
 
 def test_a_tool_of_ours_gives_a_line_for_each_thing(tmp_path):

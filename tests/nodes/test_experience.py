@@ -1,7 +1,5 @@
 """Experience: episodes as states, the context that advises, and whole agents whose bank grows."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -129,21 +127,6 @@ def test_trace_mode_tells_the_plan_of_the_nearest_task_once_an_episode(
     assert "Suggested plan: search, features, buy now" in built.text
     monkeypatch.setattr(HashingEmbedder, "embed", lambda *a: pytest.fail("a second search"))
     build(next(requests(resources, (600,), ["webshop"])))
-
-
-def test_advice_to_search_says_what_it_comes_to_for_this_task(tmp_path, resources):
-    search = next(requests(resources, (600,), ["webshop"]))
-    bank = Bank(tmp_path / "b", "state", make_of(resources.embedder), create=True)
-    other = trajectory(1, question="Find me a lamp")
-    other = replace(other, steps=(Step("search[lamp]", "WebShop Search", "Page 1"),))
-    add_episode(bank, other, resources.embedder, TOLD)
-    request = replace(search, instruction=WISH)
-    built = Experience(bank=str(tmp_path / "b"), min_score=-1).build(resources)(request)
-    line = built.pieces[-1].text
-    assert line.startswith("Experience: Search with ")
-    assert "wool scarf red]" in line
-    assert "Suggested next: search" in line
-    assert "lamp" not in line
 
 
 def test_a_bank_state_is_the_state_that_the_agent_was_in(tmp_path, monkeypatch):

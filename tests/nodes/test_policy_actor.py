@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from stategate.graph import build_graph, load_config
-from stategate.nodes.act.general import describe
-from stategate.nodes.act.policy import Policy, PolicyActor, make_scorer, shipped_encoder
+from stategate.nodes.act.general import ContextFeatures
+from stategate.nodes.act.policy import Policy, make_scorer, scoring_actor, shipped_encoder
 from stategate.nodes.conformance import check_actor
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, Piece
@@ -30,7 +30,7 @@ def scorer():
 
 @pytest.fixture
 def act(scorer):
-    return PolicyActor(scorer, FEATURES, PROFILE)
+    return scoring_actor(scorer, FEATURES, PROFILE)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_features_stay_those_that_checkpoints_were_trained_on(world, actor, cont
     for task in range(3):
         named = {"goal" if world == "webshop" else "game": task}
         for step, made in enumerate(built_contexts(graph, named)):
-            rows, page = describe(made, step, env.profile())
+            rows, page = ContextFeatures(made, step, env.profile()).described()
             names = {*page, *(name for row in rows.values() for name in row)}
             assert names <= columns
             seen = FEATURES.encode(made, step, env.profile())

@@ -9,10 +9,10 @@ from typing import Protocol, cast
 from jinja2 import Environment, PackageLoader, Undefined
 from markupsafe import Markup, escape
 
-from stategate.envs.protocols import takes_text
+from stategate.envs.protocols import split_action, takes_text
 from stategate.nodes.protocols import Piece
 from stategate.stores.text import plural
-from stategate.ui.actions import costs_of, figure, label, split_action
+from stategate.ui.actions import costs_of, figure, label
 from stategate.ui.actions import short as short
 
 #: What a component's template engine would read inside a value (``${x}``, ``{{x}}``).

@@ -3,7 +3,6 @@
 Builders drop and cut lines: a part that is not shown is empty here, and nothing raises.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,49 +16,18 @@ from stategate.stores.text import one_line
 PageKind = Literal["search", "results", "item", "detail", "unknown"]
 
 
-@dataclass(frozen=True)
-class Product:
-    """An entry of a results page: the click that opens it, what is shown, whether it was opened before.
-
-    ``price`` is in dollars, the lower end of a range, None if cut.
-    """
-
-    action: str
-    title: str
-    price: float | None
-    is_seen: bool
-
-
-@dataclass(frozen=True)
-class ShopPage:
-    """The visible part of a shop page. ``options`` are the ``(value, action)`` pairs of each group."""
-
-    kind: PageKind
-    goal: AlignedInstruction
-    actions: tuple[str, ...]
-    number: int
-    products: tuple[Product, ...]
-    options: Mapping[str, Sequence[tuple[str, str]]]
-    title: str
-    price: float | None
-    detail: str
-    chosen: Mapping[str, str]
-    trail: "Trail"
-
-
 @dataclass
 class Trail:
     """The visible actions so far: ``item`` is the open product, ``since`` the clicks on it.
 
     Products are named by the clicks that open them. ``history`` holds the actions, oldest first;
-    builders may have dropped the first ones. ``read`` are the products whose features were read,
-    ``notes`` the history's notes on each product. ``is_ended`` where the page after these results was
-    left at once; ``given_up`` counts the results that were left for a new search.
+    builders may have dropped the first ones. ``notes`` are the history's notes on each product.
+    ``is_ended`` where the page after these results was left at once; ``given_up`` counts the results
+    that were left for a new search.
     """
 
     history: list[str] = field(default_factory=list)
     opened: list[str] = field(default_factory=list)
-    read: list[str] = field(default_factory=list)
     item: str | None = None
     since: list[str] = field(default_factory=list)
     searches: int = 0
@@ -81,58 +49,51 @@ class Trail:
             self.searches += is_search
         else:
             self.since.append(action)
-            if action == FEATURES and self.item is not None:
-                self.read.append(self.item)
         if step.note and self.item is not None:
             self.notes[self.item] = f"{self.notes.get(self.item, '')} {step.note};"
 
 
-def read_page(context: BuiltContext) -> ShopPage:
-    """Return the page and the actions so far that the pieces of ``context`` show."""
-    visible = [piece for piece in context.pieces if piece.text]
-    entries, choices, subject, commands = (
-        [p for p in visible if p.role == role]
-        for role in ("entry", "choice", "subject", "commands")
-    )
-    products = tuple(
-        Product(p.actions[0], p.says("title"), amount_of(p), p.is_visited)
-        for p in entries
-        if p.actions
-    )
-    options: dict[str, list[tuple[str, str]]] = {}
-    for piece in choices:
-        if any(f.role == "lead" and f.text.strip() for f in piece.fragments):
-            pairs = [(f.value.strip(), f.action) for f in piece.fragments if f.action is not None]
-            options.setdefault(one_line(piece.choice), pairs)
-    title = " ".join(filter(None, (piece.says("title") for piece in subject)))
-    number = int(amount_of(*commands) or 0)
-    detail = [one_line(p.says("text")) for p in visible if p.role == "text" and p.kind == "detail"]
-    trail = Trail()
-    for step in (piece.step for piece in context.visible("history")):
-        if step is not None and step.action.startswith(("search[", "click[")):
-            trail.add(step)
-    groups = [(name, tuple(value for value, _ in own)) for name, own in options.items() if own]
-    return ShopPage(
-        kind=_kind(context.actions, number or products, title or options, detail),
-        goal=AlignedInstruction.of(context.instruction, groups, title),
-        actions=context.actions,
-        number=number or 1,
-        products=products,
-        options=options,
-        title=title,
-        price=amount_of(*subject),
-        detail=" ".join(detail),
-        chosen=context.status,
-        trail=trail,
-    )
+class ShopPage:
+    """The visible part of a shop page, and the actions so far that the pieces of a context show.
 
+    ``products`` are the entries of a results page that can be opened, by the first action of each.
+    ``options`` are the ``(value, action)`` pairs of each group. ``price`` is in dollars, the lower end
+    of a range, None if cut.
+    """
 
-def _kind(actions: Sequence[str], results: object, item: object, detail: object) -> PageKind:
-    """Name the page by its actions, and by whether parts of each kind of page are shown."""
-    if SEARCH in actions:
-        return "search"
-    if item or BUY in actions or FEATURES in actions:
-        return "item"
-    if results or NEXT in actions:
-        return "results"
-    return "detail" if detail else "unknown"
+    def __init__(self, context: BuiltContext) -> None:
+        visible = [piece for piece in context.pieces if piece.text]
+        entries, choices, subject, texts, commands = (
+            [p for p in visible if p.role == role]
+            for role in ("entry", "choice", "subject", "text", "commands")
+        )
+        self.actions, self.chosen = context.actions, context.status
+        self.products = [piece for piece in entries if piece.actions]
+        self.options: dict[str, list[tuple[str, str]]] = {}
+        for piece in choices:
+            if any(f.role == "lead" and f.text.strip() for f in piece.fragments):
+                pairs = [
+                    (f.value.strip(), f.action) for f in piece.fragments if f.action is not None
+                ]
+                self.options.setdefault(one_line(piece.choice), pairs)
+        self.title = " ".join(filter(None, (piece.says("title") for piece in subject)))
+        self.price = amount_of(*subject)
+        self.number = int(amount_of(*commands) or 1)
+        self.detail = " ".join(one_line(piece.says("text")) for piece in texts)
+        groups = [(name, tuple(v for v, _ in own)) for name, own in self.options.items() if own]
+        self.goal = AlignedInstruction.of(context.instruction, groups, self.title)
+        self.kind = self._kind(bool(texts))
+        self.trail = Trail()
+        for step in (piece.step for piece in context.visible("history")):
+            if step is not None:
+                self.trail.add(step)
+
+    def _kind(self, has_text: bool) -> PageKind:
+        """Name the page by its actions, and by whether parts of each kind of page are shown."""
+        if SEARCH in self.actions:
+            return "search"
+        if self.title or self.options or BUY in self.actions or FEATURES in self.actions:
+            return "item"
+        if self.products or NEXT in self.actions:
+            return "results"
+        return "detail" if has_text else "unknown"

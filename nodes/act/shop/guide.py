@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from stategate.envs.webshop.view import BACK, BUY, DETAILS, NEXT, OPENED, PREV
 from stategate.nodes.act.replies import Offer
-from stategate.nodes.act.shop import ShopPage, read_page
+from stategate.nodes.act.shop import ShopPage
 from stategate.nodes.protocols import BuiltContext
 from stategate.stores.text import one_line
 
@@ -22,13 +22,25 @@ def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
     sub-pages, since their text has left the prompt by the time of buying. Results offer the products
     that were not opened before, and the next page only when all were.
     """
-    page = read_page(context)
+    page = ShopPage(context)
     allowed = set(actions)
     group = asks = None
     values: list[str] = []
     if BUY in actions:
-        allowed, group = _on_item(page, actions)
-        if group is not None:
+        groups = {name: {action for _, action in values} for name, values in page.options.items()}
+        # The page's marks alone do not say what is chosen: WebShop never marks a value with a quote.
+        waiting = [
+            name
+            for name, values in page.options.items()
+            if name not in page.chosen
+            and not {one_line(a) for _, a in values} & set(page.trail.since)
+        ]
+        allowed = allowed.difference(_ELSEWHERE, *groups.values())
+        if page.chosen or len(set(page.trail.opened)) >= _PRODUCTS:
+            allowed.discard(PREV)  # a wrong product shows before any choice is made
+        if waiting:
+            group = waiting[0]
+            allowed = (allowed - {BUY}) | groups[group]
             values = [action for _, action in page.options[group]]
             asks = f'Choose the {group}: {{"{group}": "value that the instruction asks for"}}'
     elif any(OPENED.fullmatch(action) for action in actions):
@@ -38,22 +50,3 @@ def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
     if not listed:
         return Offer(tuple(actions), lengths=_LENGTHS)
     return Offer(listed, group, tuple(a for a in listed if a in values), asks, _LENGTHS)
-
-
-def _on_item(page: ShopPage, actions: Sequence[str]) -> tuple[set[str], str | None]:
-    """Return a product page's allowed actions, and the option group that is still open, if any.
-
-    The page's marks alone do not say so: WebShop never marks a value with a quote in it.
-    """
-    groups = {name: {action for _, action in values} for name, values in page.options.items()}
-    waiting = [
-        name
-        for name, values in groups.items()
-        if name not in page.chosen and not {one_line(v) for v in values} & set(page.trail.since)
-    ]
-    allowed = set(actions).difference(_ELSEWHERE, *groups.values())
-    if page.chosen or len(set(page.trail.opened)) >= _PRODUCTS:
-        allowed.discard(PREV)  # a wrong product shows before any choice is made
-    if not waiting:
-        return allowed, None
-    return (allowed - {BUY}) | groups[waiting[0]], waiting[0]

@@ -6,7 +6,7 @@ prompt. Its policy:
 1. *Search* for the instruction's words that matter, without the price.
 2. *Results*: open the best product by its title's share of the words (rare words count more, a lower
    place costs some) that is neither too dear nor opened before; else turn the page, up to ``pages``;
-   else, or from step ``patience`` on, open again the one whose read or noted features fit best. Where
+   else, or from step ``patience`` on, open again the one whose title and notes fit best. Where
    all are above a surely stated limit, search for less of what is wanted, then say so.
 3. *Item*, first visit: go back from what is too dear or most likely not asked for; read the features
    unless the title says all that is wanted.
@@ -36,16 +36,14 @@ Anything else, or a move that the page does not offer, leaves its own decision a
 was bent says so in its reason.
 """
 
-from collections.abc import Iterable
-from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from stategate.envs.webshop.reading import FORMS
 from stategate.envs.webshop.view import BACK, BUY, FEATURES, NEXT, PREV, WebShopActions
-from stategate.nodes.act.page_features import WHOLE, match_share
-from stategate.nodes.act.shop import Product, ShopPage, read_page
+from stategate.nodes.act.page_features import WHOLE, amount_of, match_share
+from stategate.nodes.act.shop import ShopPage
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision
 from stategate.nodes.resources import Resources
 from stategate.stores.text import one_line
@@ -87,18 +85,14 @@ class Rule(ActorParams):
 
     def __call__(self, context: BuiltContext, step: int) -> Decision:
         """Choose among ``context.actions``."""
-        page = read_page(context)
+        page = ShopPage(context)
         chosen = self._own(page, step)
         if self.follow and step < self.patience:
             chosen = self._advised(chosen, suggested(context, page), page, step)
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])
         problem = f"nothing to do on this page ({page.kind})"
-        if not page.actions:
-            problem = "no action is readable"
-        elif chosen is not None:
-            problem = f"{chosen[0]} is not readable"
-        elif page.products:
+        if page.products and chosen is None:
             problem = "nothing that was found is within the price limit"
         return Decision(_safe(page.actions, context.instruction), fallback=problem)
 
@@ -114,41 +108,40 @@ class Rule(ActorParams):
         return self._detail(page) if page.kind == "detail" else None
 
     def _results(self, page: ShopPage, step: int) -> Choice | None:
-        tried = set(page.trail.opened) | {p.action for p in page.products if p.is_seen}
-        fits = [p for p in page.products if not page.goal.parsed.excludes(p.price)]
-        ranked = _ranked(page, fits)
-        fresh = [product for product in ranked if product.action not in tried]
-        opened = [product for product in ranked if product.action in page.trail.opened]
-        texts = {p.action: f"{p.title}; {page.trail.notes.get(p.action, '')}" for p in opened}
-        opened.sort(
-            key=lambda p: (
-                p.action not in page.trail.read,
-                -match_share(page.goal, texts[p.action]),
-            )
-        )
-        again = opened or [p for p in ranked if p.is_seen]
+        limit, trail = page.goal.parsed, page.trail
+        scores = page.goal.scores([product.says("title") for product in page.products])
+        worth = {p.actions[0]: scores[i] - _PLACE_COST * i for i, p in enumerate(page.products)}
+        fits = [p for p in page.products if not limit.excludes(amount_of(p))]
+        ranked = sorted(fits, key=lambda p: -worth[p.actions[0]])  # ties keep the shop's order
+        opened = [p for p in ranked if p.actions[0] in trail.opened]
+        fresh = [p for p in ranked if p not in opened and not p.is_visited]
+        notes = {
+            p.actions[0]: f"{p.says('title')}; {trail.notes.get(p.actions[0], '')}" for p in opened
+        }
+        opened.sort(key=lambda p: -match_share(page.goal, notes[p.actions[0]]))
+        again = opened or [p for p in ranked if p.is_visited]
         if step >= self.patience and again:
-            return again[0].action, "time to settle for what met most of those opened"
+            return again[0].actions[0], "time to settle for what met most of those opened"
         if fresh:
-            return fresh[0].action, "best match of the titles"
+            return fresh[0].actions[0], "best match of the titles"
         if not page.products and PREV in page.actions:
             return PREV, "no more products"
-        if page.number < self.pages and NEXT in page.actions and not page.trail.is_ended:
+        if page.number < self.pages and NEXT in page.actions and not trail.is_ended:
             return NEXT, "nothing left on this page"
-        allowed = [p for p in page.products if not page.goal.parsed.forbids(p.price)]
-        if candidates := again or ranked or allowed:
-            return candidates[0].action, "the best of those tried"
-        is_last = not page.products or page.trail.searches >= len(searches(page, self.search))
+        allowed = [p for p in page.products if not limit.forbids(amount_of(p))]
+        if candidates := again or allowed:
+            return candidates[0].actions[0], "the best of those tried"
+        is_last = not page.products or trail.searches >= len(searches(page, self.search))
         return None if is_last else (BACK, "nothing found is within the price limit")
 
-    def _item(self, page: ShopPage, step: int) -> Choice | None:
+    def _item(self, page: ShopPage, step: int, *, is_accepted: bool = False) -> Choice | None:
         late = step - self.patience - _GRACE
         settles = late >= 0 or page.trail.opened.count(page.trail.item or "") > 1
         blind = step > 0 and not page.trail.history
         # A verdict that will not be remembered is not worth the reading.
-        accepted = settles or blind or bool(page.trail.since)
+        is_accepted |= bool(page.trail.since)
         values = picks(page, _LIKELY if settles else _ASKED)
-        stays = settles or bool(page.trail.since) or PREV not in page.actions
+        stays = settles or is_accepted or PREV not in page.actions
         is_out = page.goal.parsed.forbids if stays else page.goal.parsed.excludes
         if is_out(page.price) and PREV in page.actions:
             return PREV, "beyond the price limit"
@@ -156,7 +149,7 @@ class Rule(ActorParams):
             return PREV, "not all that is wanted is offered"
         title_suffices = bool(page.title) and page.goal.share(page.title) >= WHOLE
         reads = self.threshold > 0 and FEATURES in page.actions
-        if not accepted and reads and not title_suffices:
+        if not (settles or blind or is_accepted) and reads and not title_suffices:
             return FEATURES, "the title does not say it all"
         chosen = set(page.chosen.items())
         waiting = [
@@ -176,7 +169,11 @@ class Rule(ActorParams):
         return (BUY, done) if BUY in page.actions else None
 
     def _detail(self, page: ShopPage) -> Choice:
-        share = _confirmed(page, page.trail.notes.get(page.trail.item or "", ""))
+        text = f"{page.detail}; {page.trail.notes.get(page.trail.item or '', '')}"
+        shares = page.goal.phrase_shares(text, "property")
+        # Features seldom name the kind of product ("men's dress shirts"), so its words decide only
+        # where no property is wanted, and then half of them are enough.
+        share = sum(shares) / len(shares) if shares else min(1.0, 2 * page.goal.share(text))
         if page.detail and share < self.threshold and BACK in page.actions:
             return BACK, f"only {share:.0%} of the wish is confirmed"
         return PREV, "confirmed" if page.detail else "nothing to read"
@@ -214,8 +211,7 @@ class Rule(ActorParams):
         if move == "features" and not page.trail.since and FEATURES in page.actions:
             return FEATURES, ""
         if move in ("option", "buy now") and not page.trail.since:
-            accepted = replace(page.trail, since=["advice"])
-            return self._item(replace(page, trail=accepted), step)
+            return self._item(page, step, is_accepted=True)
         again = page.trail.opened.count(page.trail.item or "") > 1
         # Other products were left for what they lacked: that says nothing of one that has it all.
         has_all = bool(picks(page, _ASKED)) and page.goal.meets() >= _MET
@@ -224,30 +220,10 @@ class Rule(ActorParams):
         return None
 
 
-def _confirmed(page: ShopPage, before: str) -> float:
-    """Return the share of the goal's properties in the detail page and the notes ``before`` it.
-
-    Features seldom name the kind of product ("men's dress shirts"), so its words decide only where no
-    property is wanted, and then half of them are enough.
-    """
-    text = f"{page.detail}; {before}"
-    shares = page.goal.phrase_shares(text, "property")
-    if not shares:
-        return min(1.0, 2 * page.goal.share(text))
-    return sum(shares) / len(shares)
-
-
 def searches(page: ShopPage, form: str) -> list[str]:
     """Return the searches for what is wanted: as ``form`` says, then more broadly."""
     written = dict.fromkeys(page.goal.written(*FORMS[name]) for name in (form, *FORMS))
     return [f"search[{words}]" for words in written if words]
-
-
-def _ranked(page: ShopPage, products: Iterable[Product]) -> list[Product]:
-    """Order ``products`` by shared words, best first; ties keep the shop's order."""
-    scores = page.goal.scores([product.title for product in page.products])
-    worth = {p.action: scores[i] - _PLACE_COST * i for i, p in enumerate(page.products)}
-    return sorted(products, key=lambda product: -worth[product.action])
 
 
 def picks(page: ShopPage, threshold: float) -> list[tuple[str, str, str]]:

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from stategate.envs.protocols import Chunk, Observation, View, fill, takes_text, verb_of
+from stategate.envs.protocols import Chunk, Observation, View, fill, takes_text, target_of, verb_of
 from stategate.graph.config import Config
 from stategate.graph.session import Session
-from stategate.graph.state import read_events
 from stategate.nodes.protocols import BuiltContext, ContextParams
 from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.align import unsure_parts
@@ -23,7 +22,6 @@ from stategate.ui.actions import (
     lead_of,
     outcome_cards,
     reward_parts,
-    split_action,
     texts_of,
     titles_of,
     unscored,
@@ -89,17 +87,13 @@ def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
     earlier = [a for s in workspace.trail for a in s.result.observation.actions if takes_text(a)]
     accepts = workspace.view.actions.accepts
     look.forms = [a for a in dict.fromkeys(earlier) if accepts(fill(a, "words"), observation)]
-    page = _page(workspace, observation, look)
-    experience = workspace.agent.resources.profile.experience
-    facts = experience.facts(read_events(session.values), observation)
-    rows = [(fact.subject, fact.value) for fact in facts]
-    view.page = page + macros("page").known(rows) if rows else page
+    view.page = _page(workspace, observation, look)
 
 
 def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:
     result, action = seen.result, seen.result.decision.action
     look = PageLook(action, result.context.dropped_actions, is_live=False)
-    is_unlisted = action not in result.observation.actions and all(split_action(action))
+    is_unlisted = action not in result.observation.actions and target_of(action) != action
     look.forms = [action] if is_unlisted else []
     view.page = _page(workspace, result.observation, look, result.step)
     view.side = _read_at(workspace, seen)
