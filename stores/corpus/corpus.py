@@ -16,13 +16,14 @@ from dataclasses import astuple, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
+from zipfile import BadZipFile
 
 import sqlalchemy as sa
 
 from stategate.stores.corpus.chunking import Chunking, Passage, cut_passages
 from stategate.stores.corpus.documents import Document, Skipped
 from stategate.stores.corpus.lexical import Lexical
-from stategate.stores.errors import UserError
+from stategate.stores.errors import UNREADABLE, UserError
 from stategate.stores.files import atomic_path, parse_json
 from stategate.stores.home import home
 from stategate.stores.progress import Progress
@@ -52,9 +53,9 @@ _CORPUS = Schema(
     mend="delete it and ingest its documents again",
     durable=True,
 )
-_FORMAT = "1"  # of prepared files
+_FORMAT = "2"  # of prepared files
 _LIBRARIES = ("bm25s", "PyStemmer", "tiktoken")
-_PASSAGES, _BM25 = "passages.jsonl", "bm25"
+_PASSAGES, _BM25 = "passages.jsonl", "bm25.npz"
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,40}")
 
 
@@ -232,9 +233,9 @@ def prepare(corpus: Corpus, chunking: Chunking) -> tuple[list[Passage], Lexical]
         lines = (target / _PASSAGES).read_text(encoding="utf-8").splitlines()
         passages = [Passage(*parse_json(line)) for line in lines]
         lexical = Lexical.load(target / _BM25)
-        if lexical.size == len(passages):
+        if len(lexical) == len(passages):
             return passages, lexical
-    except (OSError, ValueError, TypeError, KeyError, EOFError):
+    except (*UNREADABLE, BadZipFile):
         pass
     passages = corpus.passages(chunking)
     lexical = Lexical([titled(passage) for passage in passages])
