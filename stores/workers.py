@@ -15,7 +15,6 @@ import contextlib
 import logging
 import os
 import pickle
-import queue
 import signal
 import socket
 import subprocess
@@ -27,10 +26,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stategate.stores.errors import UserError, error_with_type, require_extra, user_error_context
+from stategate.stores.errors import UserError, error_with_type, user_error_context
 
 if TYPE_CHECKING:
     from stategate.stores.settings import Shared
@@ -74,17 +74,8 @@ def work(start: Start, jobs: Sequence[object], shared: "Shared | None") -> Itera
     spawn: _Spawn = partial(WorkerProcess, packed, _PINNED)
     if shared.ray is not None:
         spawn = _on_ray(shared.ray, packed)
-    pool = _Pool(spawn, jobs, shared.deadline)
-    try:
-        for _ in range(min(shared.workers, len(jobs))):
-            threading.Thread(target=pool.run, daemon=True).start()
-        for _ in jobs:
-            done = pool.done.get()
-            if isinstance(done, UserError):
-                raise done
-            yield done
-    finally:
-        pool.close()
+    with ThreadPool(shared.workers) as threads, contextlib.closing(_Crew(spawn, shared)) as crew:
+        yield from threads.imap_unordered(crew.solve, jobs)
 
 
 # Workers --------------------------------------------------------------------------------------------
@@ -199,53 +190,42 @@ def _die_with_parent() -> None:
     os._exit(0)
 
 
-class _Pool:
-    """Workers, each kept busy by a thread of the caller, and the ledger of jobs."""
+class _Crew:
+    """Workers, as many as threads of the caller give them jobs."""
 
-    def __init__(self, spawn: "_Spawn", jobs: Sequence[object], deadline: float) -> None:
-        self.done: queue.Queue[Done | UserError] = queue.Queue()
-        self._spawn, self._jobs, self._deadline = spawn, jobs, deadline
-        self._queue = deque((number, 1) for number in range(len(jobs)))
+    def __init__(self, spawn: "_Spawn", shared: "Shared") -> None:
+        self._spawn, self._deadline = spawn, shared.deadline
+        #: Workers without a job; None for one that is still to be started.
+        self._idle: deque[WorkerProcess | _RayWorker | None] = deque([None] * shared.workers)
         self._workers: list[WorkerProcess | _RayWorker] = []
         self._is_closed = False
 
-    def run(self) -> None:
-        """Solve jobs, on one worker after another, until none is left."""
-        deaths = 0
-        try:
-            while self._queue and not self._is_closed:
-                worker = self._spawn()
-                self._workers.append(worker)
-                ready = worker.ready()
-                # Its machine may go as it starts.
-                deaths = deaths + 1 if ready.kind == "died" else 0
-                if ready.kind == "broken" or deaths == TRIES:
-                    raise UserError(ready.problem)
-                if ready.kind == "ready":
-                    self._dispatch(worker)
-                worker.end()
-        except UserError as error:
-            self.done.put(error)
-        except Exception as error:
-            self.done.put(UserError(f"{_BROKEN}: {error_with_type(error)}"))
+    def solve(self, job: object) -> Done:
+        """Give a job to a worker, to another one where that dies. Raises ``UserError`` without any."""
+        for _ in range(TRIES):
+            worker = self._idle.pop() or self._start()
+            answer = worker.solve(job, self._deadline)
+            if answer.kind == "done":
+                self._idle.append(worker)
+                return Done(job, answer.result, answer.problem)
+            self._idle.append(None)
+            worker.end()
+        return Done(job, None, f"{answer.problem} ({TRIES} times)")
 
-    def _dispatch(self, worker: "WorkerProcess | _RayWorker") -> None:
-        """Give jobs to a worker until none is left or it dies."""
-        while not self._is_closed:
-            try:
-                number, tries = self._queue.popleft()
-            except IndexError:
-                return
-            answer = worker.solve(self._jobs[number], self._deadline)
-            if answer.kind == "died" and tries < TRIES:
-                self._queue.append((number, tries + 1))
-                return
-            problem = answer.problem
-            if answer.kind == "died":
-                problem = f"{problem} ({tries} times)"
-            self.done.put(Done(self._jobs[number], answer.result, problem))
-            if answer.kind != "done":
-                return
+    def _start(self) -> "WorkerProcess | _RayWorker":
+        for _ in range(TRIES):  # its machine may go as it starts
+            if self._is_closed:
+                break
+            with user_error_context(_BROKEN, kinds=Exception):
+                worker = self._spawn()
+            self._workers.append(worker)
+            answer = worker.ready()
+            if answer.kind == "ready" and not self._is_closed:
+                return worker
+            worker.end()
+            if answer.kind == "broken":
+                raise UserError(answer.problem)
+        raise UserError(_BROKEN)
 
     def close(self) -> None:
         """End all workers."""
@@ -286,8 +266,8 @@ _Spawn = Callable[[], WorkerProcess | _RayWorker]
 
 
 def _on_ray(address: str, start: bytes) -> "_Spawn":
-    with require_extra("ray"):
-        import ray
+    import ray
+
     if not ray.is_initialized():
         host, colon, port = address.removeprefix("ray://").rpartition(":")
         kinds = (OSError, ValueError, RuntimeError)
