@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stategate.stores.errors import UNREADABLE, UserError, require_extra, user_error_context
+from stategate.stores.errors import UNREADABLE, UserError, user_error_context
 from stategate.stores.files import parse_json, write_bytes, write_json
 from stategate.stores.home import home
 
@@ -31,8 +31,7 @@ def save_weights(
 
     ``meta`` must hold ``kind`` and ``architecture``. ``half`` stores fp16 (half of the bytes).
     """
-    with require_extra("local"):
-        from safetensors.torch import save
+    from safetensors.torch import save
 
     target = Path(path).with_suffix("")
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -77,8 +76,7 @@ def load_weights(name: str, kind: str) -> "tuple[dict[str, Tensor], dict[str, An
 
     Raises ``UserError`` for a missing, damaged or different checkpoint.
     """
-    with require_extra("local"):
-        import torch
+    import torch
 
     arrays, meta = load_arrays(name, kind)
     tensors = {key: torch.tensor(array) for key, array in arrays.items()}

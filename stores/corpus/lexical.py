@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.stores.errors import require_extra
 from stategate.stores.progress import Progress
 
 Tokenise = Callable[[str], list[str]]
@@ -133,8 +132,7 @@ def words(text: str) -> list[str]:
 @lru_cache(maxsize=1)
 def stop_words() -> frozenset[str]:
     """Return the most common English words."""
-    with require_extra("qa"):
-        from bm25s.stopwords import STOPWORDS_EN_PLUS
+    from bm25s.stopwords import STOPWORDS_EN_PLUS
 
     return frozenset(STOPWORDS_EN_PLUS)
 

@@ -16,7 +16,6 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from stategate.stores.errors import require_extra
 from stategate.stores.workers import Solve, WorkerProcess
 
 
@@ -46,9 +45,8 @@ class Reader:
     def read(self, raw: bytes, suffix: str, charset: str | None = None) -> tuple[str, str]:
         """Return title and text of a page (".html") or a PDF. Raises ``Unreadable``."""
         package = "pypdf" if suffix == ".pdf" else "bs4"
-        with require_extra("qa"):
-            if find_spec(package) is None:
-                __import__(package)
+        if find_spec(package) is None:
+            __import__(package)
         with self._lock:
             if self._child is None or self._parent_pid != os.getpid() or not self._child.is_alive():
                 start = pickle.dumps(partial(_start, self.limits))
