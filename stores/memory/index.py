@@ -129,18 +129,17 @@ class UserIndex:
         best = np.maximum.reduceat(self._by_passage.scores(query), first)
         return self._lexical.scores(query), best
 
-    def best_passage(self, place: int, asked: str, vector: Vector | None, embedder: str) -> str:
+    def best_passage(self, place: int, asked: str, vector: Vector, embedder: str) -> str:
         """Return the passage of a fact that is nearest to a question, in words and meaning."""
         parts = self.known[place].passages
         if len(parts) == 1:
             return parts[0]
         groups = [[self._first_passage[place] + i] for i in range(len(parts))]
         scores = np.array(self._by_passage.coverage(asked, groups))
-        if vector is not None:
-            own = self._rows.get((embedder, len(vector)), {}).get(place)
-            # The whole text's vector comes first, then one a passage (``remember.texts_of``).
-            if own is not None and len(own) > len(parts):
-                scores = scores + own[1 : 1 + len(parts)] @ np.asarray(vector, np.float32)
+        own = self._rows.get((embedder, len(vector)), {}).get(place)
+        # The whole text's vector comes first, then one a passage (``remember.texts_of``).
+        if own is not None and len(own) > len(parts):
+            scores = scores + own[1 : 1 + len(parts)] @ np.asarray(vector, np.float32)
         return parts[int(scores.argmax())]
 
     def coverage(self, query: str, places: Sequence[int]) -> list[float]:
