@@ -210,25 +210,18 @@ def open_corpus(name: str) -> Corpus:
     return Corpus(name)
 
 
-def _prepared_key(corpus: Corpus, chunking: Chunking) -> str:
-    """Return the SHA-256 of the corpus's revision, the chunking and the libraries' versions."""
-    parts = [
-        _FORMAT,
-        str(chunking),
-        corpus.fingerprint(),
-        *(f"{m} {version(m)}" for m in _LIBRARIES),
-    ]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
 def prepare(corpus: Corpus, chunking: Chunking) -> tuple[list[Passage], Lexical]:
     """Return a corpus's passages and their BM25 index, from the prepared files or made and saved.
 
     Hold the corpus's lock. Damaged files are made anew; where files cannot be written (a full or
     read-only disk), passages and index are made at each call.
     """
-    folder, key = corpus.folder / "prepared", _prepared_key(corpus, chunking)
-    target = folder / f"{chunking}-{key[:16]}"
+    # What is changed while it is cut is kept under the old revision, which nobody asks for again.
+    libraries = (f"{name} {version(name)}" for name in _LIBRARIES)
+    parts = (_FORMAT, str(chunking), corpus.fingerprint(), *libraries)
+    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    folder = corpus.folder / "prepared"
+    target = folder / f"{chunking}-{key}"
     try:
         lines = (target / _PASSAGES).read_text(encoding="utf-8").splitlines()
         passages = [Passage(*parse_json(line)) for line in lines]
@@ -239,8 +232,6 @@ def prepare(corpus: Corpus, chunking: Chunking) -> tuple[list[Passage], Lexical]
         pass
     passages = corpus.passages(chunking)
     lexical = Lexical([titled(passage) for passage in passages])
-    if _prepared_key(corpus, chunking) != key:  # changed while it was cut
-        return passages, lexical
     try:
         with atomic_path(target) as partial:
             partial.mkdir()
