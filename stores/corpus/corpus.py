@@ -35,7 +35,9 @@ _documents = sa.Table(
     _metadata,
     sa.Column("id", Text, primary_key=True),
     sa.Column("origin", Text, primary_key=True),
-    *(sa.Column(name, Text, nullable=False) for name in ("title", "text", "url", "sha256")),
+    *(sa.Column(name, Text, nullable=False) for name in ("title", "text", "sha256")),
+    # The address of a page, which is its id: earlier versions wrote it.
+    sa.Column("url", Text, nullable=False, default=""),
     sqlite_with_rowid=False,
 )
 #: ``revision`` changes with every change of a document; ``seen:ORIGIN`` is the origin's signature.
@@ -157,7 +159,7 @@ class Corpus:
     def documents(self) -> list[Document]:
         """Return all documents, by id."""
         c = _documents.c
-        query = sa.select(c.id, c.origin, c.title, c.text, c.url).order_by(c.id, c.origin)
+        query = sa.select(c.id, c.title, c.text).order_by(c.id, c.origin)
         return [Document(*row) for row in self._db.rows(query)]
 
     def passages(self, chunking: Chunking) -> list[Passage]:

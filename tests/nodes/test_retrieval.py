@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def sync(corpus, *texts):
-    corpus.sync("o", [Document(f"d{i}", "o", f"T{i}", text) for i, text in enumerate(texts)])
+    corpus.sync("o", [Document(f"d{i}", f"T{i}", text) for i, text in enumerate(texts)])
 
 
 def again():
@@ -113,7 +113,7 @@ def test_an_ingest_killed_in_the_middle_goes_on_where_it_stopped():
     opened.embedder = Dying()  # only the third batch is left
     opened.sync()
     # Killed while it follows a change, which is taken back.
-    index.corpus.sync("o", [Document(f"e{i}", "o", "T", f"Cloud {i}.") for i in range(600)])
+    index.corpus.sync("o", [Document(f"e{i}", "T", f"Cloud {i}.") for i in range(600)])
     index.embedder = Dying()
     with pytest.raises(KeyboardInterrupt):
         index.sync()
