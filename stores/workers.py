@@ -71,10 +71,13 @@ def work(start: Start, jobs: Sequence[object], shared: "Shared | None") -> Itera
         "this cannot be given to workers", "leave --workers out", kinds=Exception
     ):
         packed = pickle.dumps(start)
-    spawn: _Spawn = partial(WorkerProcess, packed, _PINNED)
+    spawn: _Spawn = partial(WorkerProcess, _PINNED)
     if shared.ray is not None:
-        spawn = _on_ray(shared.ray, packed)
-    with ThreadPool(shared.workers) as threads, contextlib.closing(_Crew(spawn, shared)) as crew:
+        spawn = _on_ray(shared.ray)
+    with (
+        ThreadPool(shared.workers) as threads,
+        contextlib.closing(_Crew(spawn, packed, shared)) as crew,
+    ):
         yield from threads.imap_unordered(crew.solve, jobs)
 
 
@@ -82,44 +85,39 @@ def work(start: Start, jobs: Sequence[object], shared: "Shared | None") -> Itera
 
 
 class Answer(NamedTuple):
-    """What a worker says: "ready", "done", "broken" (it cannot start) or "died"."""
+    """What a worker says of a job, or that it died of it."""
 
-    kind: str
     result: Any
     problem: str | None
+    is_dead: bool = False
 
 
 class Solver:
-    """What a worker does: ``start`` (pickled), then one job after another; it never raises."""
+    """What a worker does: its first job, pickled, returns what solves all others; it never raises."""
 
-    def __init__(self, start: bytes, folder: str = "") -> None:
-        """Take ``start``; work in ``folder``, where there is one of that name."""
-        self._start = start
+    def __init__(self, folder: str = "") -> None:
+        """Work in ``folder``, where there is one of that name."""
+        self._solve: Solve = self._start
         if folder and Path(folder).is_dir():
             os.chdir(folder)
 
-    def ready(self) -> Answer:
-        """Start."""
-        try:
-            self._solve: Solve = pickle.loads(self._start)()  # noqa: S301 - made by our own caller
-        except UserError as error:
-            return Answer("broken", None, str(error))
-        except Exception as error:
-            return Answer("broken", None, f"{_BROKEN}: {error_with_type(error, 1000)}")
-        return Answer("ready", None, None)
+    def _start(self, packed: bytes) -> None:
+        self._solve = pickle.loads(packed)()  # noqa: S301 - made by our own caller
 
     def solve(self, job: object) -> Answer:
         """Return the answer to a job."""
         try:
-            return Answer("done", self._solve(job), None)
+            return Answer(self._solve(job), None)
+        except UserError as error:
+            return Answer(None, str(error))
         except Exception as error:
-            return Answer("done", None, error_with_type(error, 1000))
+            return Answer(None, error_with_type(error, 1000))
 
 
 class WorkerProcess:
     """A solver in a child process; ``quiet`` hides what its libraries print."""
 
-    def __init__(self, start: bytes, environment: Mapping[str, str], quiet: bool = False) -> None:
+    def __init__(self, environment: Mapping[str, str], quiet: bool = False) -> None:
         self._pipe, theirs = Pipe()
         code = "from stategate.stores import workers; workers.serve_pipe()"
         output = subprocess.DEVNULL if quiet else None
@@ -132,18 +130,17 @@ class WorkerProcess:
             env={**os.environ, **environment, "PYTHONPATH": _search_path()},
         )
         theirs.close()
-        with contextlib.suppress(OSError):  # a dead one is seen where its answer is asked
-            self._pipe.send_bytes(start)
 
-    def ready(self) -> Answer:
-        """Wait until it serves."""
-        return self._receive(_START)
-
-    def solve(self, job: object, seconds: float) -> Answer:
-        """Return the answer to a job, "died" after ``seconds``."""
-        with contextlib.suppress(OSError):
+    def solve(self, job: object, seconds: float = _START) -> Answer:
+        """Return the answer to a job; after ``seconds`` it counts as dead."""
+        try:
             self._pipe.send(job)
-        return self._receive(seconds)
+            if self._pipe.poll(seconds):
+                answer: Answer = self._pipe.recv()
+                return answer
+        except (EOFError, OSError):
+            return Answer(None, "its worker died", is_dead=True)
+        return Answer(None, "it took longer than its deadline", is_dead=True)
 
     def end(self) -> None:
         """End it, whatever it does."""
@@ -154,23 +151,13 @@ class WorkerProcess:
         """Say whether it runs."""
         return self._process.poll() is None
 
-    def _receive(self, seconds: float) -> Answer:
-        try:
-            if self._pipe.poll(seconds):
-                answer: Answer = self._pipe.recv()
-                return answer
-        except (EOFError, OSError):
-            return Answer("died", None, "its worker died")
-        return Answer("died", None, "it took longer than its deadline")
-
 
 def serve_pipe() -> None:
-    """Be a worker: read ``start``, then jobs, from the pipe that the command line names."""
+    """Be a worker: read jobs from the pipe that the command line names."""
     pipe: Connection[Answer, Any] = Connection(int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    solver = Solver(pipe.recv_bytes())
-    pipe.send(solver.ready())
+    solver = Solver()
     while True:
         try:
             job = pipe.recv()
@@ -193,8 +180,8 @@ def _die_with_parent() -> None:
 class _Crew:
     """Workers, as many as threads of the caller give them jobs."""
 
-    def __init__(self, spawn: "_Spawn", shared: "Shared") -> None:
-        self._spawn, self._deadline = spawn, shared.deadline
+    def __init__(self, spawn: "_Spawn", start: bytes, shared: "Shared") -> None:
+        self._spawn, self._first, self._deadline = spawn, start, shared.deadline
         #: Workers without a job; None for one that is still to be started.
         self._idle: deque[WorkerProcess | _RayWorker | None] = deque([None] * shared.workers)
         self._workers: list[WorkerProcess | _RayWorker] = []
@@ -205,7 +192,7 @@ class _Crew:
         for _ in range(TRIES):
             worker = self._idle.pop() or self._start()
             answer = worker.solve(job, self._deadline)
-            if answer.kind == "done":
+            if not answer.is_dead:
                 self._idle.append(worker)
                 return Done(job, answer.result, answer.problem)
             self._idle.append(None)
@@ -213,19 +200,19 @@ class _Crew:
         return Done(job, None, f"{answer.problem} ({TRIES} times)")
 
     def _start(self) -> "WorkerProcess | _RayWorker":
+        if self._is_closed:
+            raise UserError(_BROKEN)
         for _ in range(TRIES):  # its machine may go as it starts
-            if self._is_closed:
-                break
             with user_error_context(_BROKEN, kinds=Exception):
                 worker = self._spawn()
             self._workers.append(worker)
-            answer = worker.ready()
-            if answer.kind == "ready" and not self._is_closed:
+            answer = worker.solve(self._first, _START)
+            if answer.problem is None and not self._is_closed:
                 return worker
             worker.end()
-            if answer.kind == "broken":
-                raise UserError(answer.problem)
-        raise UserError(_BROKEN)
+            if self._is_closed or not answer.is_dead:
+                break
+        raise UserError(f"{_BROKEN}: {answer.problem}")
 
     def close(self) -> None:
         """End all workers."""
@@ -243,29 +230,23 @@ class _RayWorker:
     def __init__(self, handle: Any, ray: Any) -> None:
         self._handle, self._ray = handle, ray
 
-    def ready(self) -> Answer:
-        return self._get(self._handle.ready.remote(), _START)
-
     def solve(self, job: object, seconds: float) -> Answer:
-        return self._get(self._handle.solve.remote(job), seconds)
+        try:
+            answer: Answer = self._ray.get(self._handle.solve.remote(job), timeout=seconds)
+        except self._ray.exceptions.RayError as error:  # past its deadline, too
+            return Answer(None, f"its worker died ({type(error).__name__})", is_dead=True)
+        return answer
 
     def end(self) -> None:
         with contextlib.suppress(Exception):
             self._ray.kill(self._handle, no_restart=True)
-
-    def _get(self, reference: Any, seconds: float) -> Answer:
-        try:
-            answer: Answer = self._ray.get(reference, timeout=seconds)
-        except self._ray.exceptions.RayError as error:  # past its deadline, too
-            return Answer("died", None, f"its worker died ({type(error).__name__})")
-        return answer
 
 
 #: Starts a worker, here or on a cluster's node.
 _Spawn = Callable[[], WorkerProcess | _RayWorker]
 
 
-def _on_ray(address: str, start: bytes) -> "_Spawn":
+def _on_ray(address: str) -> "_Spawn":
     import ray
 
     if not ray.is_initialized():
@@ -284,4 +265,4 @@ def _on_ray(address: str, start: bytes) -> "_Spawn":
         scheduling_strategy="SPREAD",
     )(Solver)
     folder = str(Path.cwd())  # jobs name files as the command's user did
-    return lambda: _RayWorker(spawned.remote(start, folder), ray)
+    return lambda: _RayWorker(spawned.remote(folder), ray)

@@ -49,11 +49,10 @@ class Reader:
             __import__(package)
         with self._lock:
             if self._child is None or self._parent_pid != os.getpid() or not self._child.is_alive():
-                start = pickle.dumps(partial(_start, self.limits))
-                self._child, self._parent_pid = WorkerProcess(start, {}, quiet=True), os.getpid()
-                self._child.ready()
+                self._child, self._parent_pid = WorkerProcess({}, quiet=True), os.getpid()
+                self._child.solve(pickle.dumps(partial(_start, self.limits)))
             answer = self._child.solve((raw, suffix, charset), self.limits.seconds)
-            if answer.kind != "done":
+            if answer.is_dead:
                 self.close()
         if answer.problem is not None:
             allowed = f"{self.limits.seconds:.0f} s, {self.limits.memory / 1e9:.0f} GB of memory"
