@@ -162,7 +162,7 @@ def _validity(rows: Sequence[Any]) -> dict[str, Any]:
 
 #: A row of a fact that went: its number, its words, and where it was told. ``speaker`` and ``about``
 #: are what stood in front of the words where they were embedded.
-Erased = sa.Row[Any]
+Erased = Any
 
 
 def erase_facts(
