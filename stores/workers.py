@@ -15,6 +15,7 @@ import contextlib
 import logging
 import os
 import pickle
+import queue
 import signal
 import socket
 import subprocess
@@ -26,7 +27,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -74,11 +74,17 @@ def work(start: Start, jobs: Sequence[object], shared: "Shared | None") -> Itera
     spawn: _Spawn = partial(WorkerProcess, _PINNED)
     if shared.ray is not None:
         spawn = _on_ray(shared.ray)
-    with (
-        ThreadPool(shared.workers) as threads,
-        contextlib.closing(_Crew(spawn, packed, shared)) as crew,
-    ):
-        yield from threads.imap_unordered(crew.solve, jobs)
+    pool = _Pool(spawn, packed, jobs, shared.deadline)
+    try:
+        for _ in range(min(shared.workers, len(jobs))):
+            threading.Thread(target=pool.run, daemon=True).start()
+        for _ in jobs:
+            done = pool.done.get()
+            if isinstance(done, UserError):
+                raise done
+            yield done
+    finally:
+        pool.close()
 
 
 # Workers --------------------------------------------------------------------------------------------
@@ -177,42 +183,53 @@ def _die_with_parent() -> None:
     os._exit(0)
 
 
-class _Crew:
-    """Workers, as many as threads of the caller give them jobs."""
+class _Pool:
+    """Workers, each kept busy by a thread of the caller, and the ledger of jobs."""
 
-    def __init__(self, spawn: "_Spawn", start: bytes, shared: "Shared") -> None:
-        self._spawn, self._first, self._deadline = spawn, start, shared.deadline
-        #: Workers without a job; None for one that is still to be started.
-        self._idle: deque[WorkerProcess | _RayWorker | None] = deque([None] * shared.workers)
+    def __init__(
+        self, spawn: "_Spawn", start: bytes, jobs: Sequence[object], deadline: float
+    ) -> None:
+        self.done: queue.Queue[Done | UserError] = queue.Queue()
+        self._spawn, self._start, self._jobs, self._deadline = spawn, start, jobs, deadline
+        self._queue = deque((number, 1) for number in range(len(jobs)))
         self._workers: list[WorkerProcess | _RayWorker] = []
         self._is_closed = False
 
-    def solve(self, job: object) -> Done:
-        """Give a job to a worker, to another one where that dies. Raises ``UserError`` without any."""
-        for _ in range(TRIES):
-            worker = self._idle.pop() or self._start()
-            answer = worker.solve(job, self._deadline)
-            if not answer.is_dead:
-                self._idle.append(worker)
-                return Done(job, answer.result, answer.problem)
-            self._idle.append(None)
-            worker.end()
-        return Done(job, None, f"{answer.problem} ({TRIES} times)")
-
-    def _start(self) -> "WorkerProcess | _RayWorker":
-        if self._is_closed:
-            raise UserError(_BROKEN)
-        for _ in range(TRIES):  # its machine may go as it starts
-            with user_error_context(_BROKEN, kinds=Exception):
+    def run(self) -> None:
+        """Solve jobs, on one worker after another, until none is left."""
+        deaths = 0
+        try:
+            while self._queue and not self._is_closed:
                 worker = self._spawn()
-            self._workers.append(worker)
-            answer = worker.solve(self._first, _START)
-            if answer.problem is None and not self._is_closed:
-                return worker
-            worker.end()
-            if self._is_closed or not answer.is_dead:
-                break
-        raise UserError(f"{_BROKEN}: {answer.problem}")
+                self._workers.append(worker)
+                ready = worker.solve(self._start, _START)
+                # Its machine may go as it starts.
+                deaths = deaths + 1 if ready.is_dead else 0
+                if ready.problem is None:
+                    self._dispatch(worker)
+                elif not ready.is_dead or deaths == TRIES:
+                    raise UserError(f"{_BROKEN}: {ready.problem}")
+                worker.end()
+        except UserError as error:
+            self.done.put(error)
+        except Exception as error:
+            self.done.put(UserError(f"{_BROKEN}: {error_with_type(error)}"))
+
+    def _dispatch(self, worker: "WorkerProcess | _RayWorker") -> None:
+        """Give jobs to a worker until none is left or it dies."""
+        while not self._is_closed:
+            try:
+                number, tries = self._queue.popleft()
+            except IndexError:
+                return
+            answer = worker.solve(self._jobs[number], self._deadline)
+            if answer.is_dead and tries < TRIES:
+                self._queue.append((number, tries + 1))
+                return
+            problem = f"{answer.problem} ({tries} times)" if answer.is_dead else answer.problem
+            self.done.put(Done(self._jobs[number], answer.result, problem))
+            if answer.is_dead:
+                return
 
     def close(self) -> None:
         """End all workers."""
