@@ -37,7 +37,7 @@ USES = {
     "from stategate.stores.corpus.reader import shared; shared.read(b'', '.pdf')": "qa",
     "from stategate.stores.corpus.lexical import Lexical; Lexical(['x'])": "qa",
     "from stategate.stores.corpus.vectors import Vectors; Vectors('v', 'n')": "qa",
-    "stategate.stores.assets.weights.load_weights('state-gru', 'state')": "local",
+    "stategate.stores.assets.weights.load_trained('state-gru', 'state', dict)": "local",
     "stategate.stores.assets.weights.save_weights('x', {}, {})": "local",
 }
 
