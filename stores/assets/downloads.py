@@ -82,10 +82,11 @@ def copy_blocks(blocks: Iterable[bytes], sink: IO[bytes], bar: Progress) -> None
 
     Files without a hash differ by publisher.
     """
+    total = bar.total or 0
     for block in blocks:
         bar.update(len(block))
-        if bar.n > bar.total * 1.1 + 16e6:
-            raise TooLarge(f"it sends more than the {bar.total / 1e6:.0f} MB that there are")
+        if bar.n > total * 1.1 + 16e6:
+            raise TooLarge(f"it sends more than the {total / 1e6:.0f} MB that there are")
         sink.write(block)
     sink.flush()
     os.fsync(sink.fileno())
