@@ -27,7 +27,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stategate.nodes.registry import suggestion
-from stategate.stores.errors import UserError, require_extra, user_error_context
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import user_path
 from stategate.stores.http import from_environment
 from stategate.stores.sql import Schema, compact, connect_file
@@ -251,11 +251,10 @@ def _postgres_errors() -> Iterator[None]:
 
 def open_postgres(url: str, create: bool = True) -> LockedSaver:
     """Open the saver of a PostgreSQL database; unless ``create``, no table is made or changed."""
-    with require_extra("postgres"):
-        import psycopg
-        from langgraph.checkpoint.postgres import PostgresSaver
-        from psycopg.rows import dict_row
-        from psycopg_pool import ConnectionPool
+    import psycopg
+    from langgraph.checkpoint.postgres import PostgresSaver
+    from psycopg.rows import dict_row
+    from psycopg_pool import ConnectionPool
 
     class Pool(ConnectionPool):
         def __del__(self) -> None:

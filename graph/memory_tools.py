@@ -25,7 +25,7 @@ from stategate.nodes.protocols import EmbedderParams
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import MemoryPlace, owned_by, texts_of
 from stategate.stores.bank import Bank
-from stategate.stores.errors import UserError, require_extra
+from stategate.stores.errors import UserError
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import TRUSTED, Fact, Turn
 from stategate.stores.progress import reports_to
@@ -155,10 +155,9 @@ def _with_progress(function: Callable[..., str]) -> Callable[..., Coroutine[Any,
 
 
 def mcp_server(tools: Sequence[BaseTool]) -> "MCPServer[Any]":
-    """Return an MCP server of ``tools``. Raises ``MissingExtra`` without the SDK."""
-    with require_extra("mcp"):
-        from mcp.server import MCPServer
-        from mcp.types import ToolAnnotations
+    """Return an MCP server of ``tools``. Raises ``ModuleNotFoundError`` without the SDK."""
+    from mcp.server import MCPServer
+    from mcp.types import ToolAnnotations
 
     server = MCPServer("stategate", instructions=_INSTRUCTIONS, log_level="WARNING")
     for tool in tools:

@@ -134,7 +134,7 @@ class Bank:
         facts = {"kind": kind, _MAKE: make}
         self._check({key: value for key, value in facts.items() if value is not None})
         self.kind, self.make = self.meta("kind"), self.meta(_MAKE, "")
-        self._version = self._generation = ""
+        self._version = ""
         #: The vectors in memory, and the numbers of their rows (ascending).
         self._vectors, self._numbers = np.zeros((0, 0), np.float32), np.zeros(0, np.int64)
 
@@ -168,7 +168,7 @@ class Bank:
                         db.execute(vector_table.insert().values(n=n, key=_KEY, place=0, **unit))
             changed = sum(_fold(db, id_, q) for id_, q in folded)
             if added or changed:
-                self._count_up(db, "version")
+                self._count_change(db)
         return added
 
     def is_read(self, source: str) -> bool:
@@ -183,8 +183,7 @@ class Bank:
             for table in (row_table, vector_table):
                 delete = table.delete().where(table.c.n == sa.bindparam("number"))
                 db.execute(delete, [{"number": int(n)} for n in numbers])
-            self._count_up(db, "version")
-            self._count_up(db, "generation")
+            self._count_change(db)
 
     def rows(self, *conditions: sa.ColumnElement[bool]) -> list[Row]:
         """Return the rows that meet conditions on :data:`row_table`, by number."""
@@ -213,22 +212,16 @@ class Bank:
         return sorted((Hit(row, scores[row.n]) for row in rows), key=lambda hit: -hit.score)
 
     def refresh(self) -> None:
-        """Load the vectors added since the last search, or all if rows were removed since."""
-        version, generation = self.meta("version"), self.meta("generation")
-        if version == self._version:
-            return
-        is_grown = generation == self._generation and len(self._numbers) > 0
-        vectors, numbers = self.vectors(int(self._numbers[-1]) if is_grown else 0)
-        if is_grown:
-            vectors = np.concatenate([self._vectors, vectors.reshape(-1, self._vectors.shape[1])])
-            numbers = np.concatenate([self._numbers, numbers])
-        self._vectors, self._numbers = vectors, numbers
-        self._version, self._generation = version, generation
+        """Load the vectors anew if the bank has changed since the last search."""
+        version = self.meta("version")
+        if version != self._version:
+            self._vectors, self._numbers = self.vectors()
+            self._version = version
 
-    def vectors(self, after: int = 0) -> tuple[Vector, NDArray[np.int64]]:
-        """Return the vectors beyond row ``after``, and the numbers of their rows (ascending)."""
+    def vectors(self) -> tuple[Vector, NDArray[np.int64]]:
+        """Return all vectors, and the numbers of their rows (ascending)."""
         n, place = vector_table.c.n, vector_table.c.place
-        query = sa.select(n, vector_table.c.vector).where(vector_table.c.key == _KEY, n > after)
+        query = sa.select(n, vector_table.c.vector).where(vector_table.c.key == _KEY)
         lines = self.db.rows(query.order_by(n, place))
         blob = b"".join(line.vector for line in lines)
         width = len(blob) // 4 // max(len(lines), 1)
@@ -259,9 +252,9 @@ class Bank:
                     "built with, or build another"
                 )
 
-    def _count_up(self, db: sa.Connection, key: str) -> None:
+    def _count_change(self, db: sa.Connection) -> None:
         value = sa.cast(sa.cast(_meta.c.value, sa.Integer) + 1, sa.Text)
-        new = self.db.insert(_meta).values(key=key, value="1")
+        new = self.db.insert(_meta).values(key="version", value="1")
         db.execute(new.on_conflict_do_update(index_elements=["key"], set_={"value": value}))
 
 

@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib.util import find_spec
 
 from stategate.stores.text import one_line, without_password
 
@@ -93,34 +92,18 @@ _EXTRAS = {
     "local": "accelerate gguf jinja2 sentence_transformers torch transformers xllamacpp",
     "qa": "bm25s bs4 chromadb pypdf",
     "ui": "gradio markupsafe pandas starlette",
-    "eval": "ir_measures matplotlib pytrec_eval tabulate",
-    "postgres": "psycopg psycopg_pool",
+    "eval": "ir_measures matplotlib pytrec_eval scipy tabulate",
+    "postgres": "langgraph.checkpoint.postgres psycopg psycopg_pool",
     "ray": "ray",
     "mcp": "mcp",
 }
 
 
-@contextmanager
-def require_extra(extra: str) -> Iterator[None]:
-    """Turn a missing package of the optional part ``extra`` into a line that says how to get it."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise _without(error, extra) from None
-
-
 def missing_extra(error: BaseException | None) -> MissingExtra | None:
     """Return the line for a package of an optional part that is not installed, None for all else."""
-    if not isinstance(error, ModuleNotFoundError):
-        return None
-    package = (error.name or "").partition(".")[0]
-    extra = next((part for part, names in _EXTRAS.items() if package in names.split()), None)
-    return None if extra is None else _without(error, extra)
-
-
-def _without(error: ModuleNotFoundError, extra: str) -> MissingExtra:
-    package, _, submodule = (error.name or "a package").partition(".")
-    # A missing submodule is another distribution's part of a shared folder.
-    if submodule and find_spec(package) is not None:
-        package = str(error.name)
-    return MissingExtra(f"'{package}' is not installed: pip install 'stategate[{extra}]'")
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        names = {error.name, error.name.partition(".")[0]}
+        for extra, packages in _EXTRAS.items():
+            for name in names.intersection(packages.split()):
+                return MissingExtra(f"'{name}' is not installed: pip install 'stategate[{extra}]'")
+    return None

@@ -34,7 +34,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from stategate.stores.errors import UserError, describe_error, require_extra, warn_once
+from stategate.stores.errors import UserError, describe_error, warn_once
 from stategate.stores.files import parse_json, user_path
 from stategate.stores.http import from_environment
 from stategate.stores.text import one_line, storable, without_password
@@ -333,8 +333,8 @@ def _file_engine(path: Path, durable: bool) -> sa.Engine:
 
 @lru_cache(maxsize=8)
 def _server_engine(url: str) -> sa.Engine:
-    with require_extra("postgres"):
-        import psycopg  # noqa: F401 - SQLAlchemy's own error names no extra
+    import psycopg  # noqa: F401 - SQLAlchemy's own error names no extra
+
     engine = sa.create_engine(
         "postgresql+psycopg://" + url.partition("://")[2],
         pool_size=16,

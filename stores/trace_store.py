@@ -2,13 +2,12 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 
-from stategate.stores.files import write_lines
 from stategate.stores.sql import Database, Json, Schema, Text, Whole, create_tables
 from stategate.stores.traces import Event
 
@@ -133,11 +132,9 @@ class TraceStore:
                 db.execute(_episodes.delete().where(is_episode, ~has_steps))
         return count
 
-    def episodes(self, *, done: bool | None = None) -> list[dict[str, Any]]:
+    def episodes(self) -> list[dict[str, Any]]:
         """Return episodes, newest first, as dicts (``task`` parsed)."""
         query = sa.select(_episodes).order_by(_episodes.c.started.desc(), _episodes.c.episode_id)
-        if done is not None:
-            query = query.where(_episodes.c.done == int(done))
         rows = [dict(row._mapping) for row in self._db.rows(query)]
         return [{**row, "done": bool(row["done"])} for row in rows]
 
@@ -147,23 +144,14 @@ class TraceStore:
         query = sa.select(e.kind, e.text, e.step).where(e.episode_id == episode_id)
         return [Event(*row) for row in self._db.rows(query.order_by(e.step, e.place))]
 
-    def export_jsonl(self, path: str | Path) -> int:
-        """Write all episodes, oldest first, one JSON object a line; return their number.
+    def exported(self) -> Iterator[dict[str, Any]]:
+        """Yield all episodes, oldest first, in the form of an export's lines (see ``traces``).
 
-        Each line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward"}`` and the
-        episode's other columns. Nothing is left at ``path`` if writing fails.
+        Each has the episode's other columns, too; a conversation has no ``reward``: nobody scores it.
         """
-        return write_lines(path, map(self.exported, reversed(self.episodes())))
-
-    def exported(self, episode: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an episode, a row of :meth:`episodes`, with its events as plain values.
-
-        A conversation has no ``reward``: nobody scores it.
-        """
-        name = episode["episode_id"]
-        row: dict[str, Any] = {
-            "episode_id": name,
-            "events": [{"event_type": e.kind, "text": e.text, "t": e.t} for e in self.events(name)],
-        }
-        others = {k: v for k, v in episode.items() if k not in row}
-        return {**row, **{k: v for k, v in others.items() if k != "reward" or v is not None}}
+        for episode in reversed(self.episodes()):
+            name = episode.pop("episode_id")
+            if episode["reward"] is None:
+                del episode["reward"]
+            events = [{"event_type": e.kind, "text": e.text, "t": e.t} for e in self.events(name)]
+            yield {"episode_id": name, "events": events, **episode}

@@ -30,7 +30,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from stategate.stores.errors import UserError, error_with_type, require_extra, user_error_context
+from stategate.stores.errors import UserError, error_with_type, user_error_context
 
 if TYPE_CHECKING:
     from stategate.stores.settings import Shared
@@ -71,10 +71,10 @@ def work(start: Start, jobs: Sequence[object], shared: "Shared | None") -> Itera
         "this cannot be given to workers", "leave --workers out", kinds=Exception
     ):
         packed = pickle.dumps(start)
-    spawn: _Spawn = partial(WorkerProcess, packed, _PINNED)
+    spawn: _Spawn = partial(WorkerProcess, _PINNED)
     if shared.ray is not None:
-        spawn = _on_ray(shared.ray, packed)
-    pool = _Pool(spawn, jobs, shared.deadline)
+        spawn = _on_ray(shared.ray)
+    pool = _Pool(spawn, packed, jobs, shared.deadline)
     try:
         for _ in range(min(shared.workers, len(jobs))):
             threading.Thread(target=pool.run, daemon=True).start()
@@ -91,44 +91,39 @@ def work(start: Start, jobs: Sequence[object], shared: "Shared | None") -> Itera
 
 
 class Answer(NamedTuple):
-    """What a worker says: "ready", "done", "broken" (it cannot start) or "died"."""
+    """What a worker says of a job, or that it died of it."""
 
-    kind: str
     result: Any
     problem: str | None
+    is_dead: bool = False
 
 
 class Solver:
-    """What a worker does: ``start`` (pickled), then one job after another; it never raises."""
+    """What a worker does: its first job, pickled, returns what solves all others; it never raises."""
 
-    def __init__(self, start: bytes, folder: str = "") -> None:
-        """Take ``start``; work in ``folder``, where there is one of that name."""
-        self._start = start
+    def __init__(self, folder: str = "") -> None:
+        """Work in ``folder``, where there is one of that name."""
+        self._solve: Solve = self._start
         if folder and Path(folder).is_dir():
             os.chdir(folder)
 
-    def ready(self) -> Answer:
-        """Start."""
-        try:
-            self._solve: Solve = pickle.loads(self._start)()  # noqa: S301 - made by our own caller
-        except UserError as error:
-            return Answer("broken", None, str(error))
-        except Exception as error:
-            return Answer("broken", None, f"{_BROKEN}: {error_with_type(error, 1000)}")
-        return Answer("ready", None, None)
+    def _start(self, packed: bytes) -> None:
+        self._solve = pickle.loads(packed)()  # noqa: S301 - made by our own caller
 
     def solve(self, job: object) -> Answer:
         """Return the answer to a job."""
         try:
-            return Answer("done", self._solve(job), None)
+            return Answer(self._solve(job), None)
+        except UserError as error:
+            return Answer(None, str(error))
         except Exception as error:
-            return Answer("done", None, error_with_type(error, 1000))
+            return Answer(None, error_with_type(error, 1000))
 
 
 class WorkerProcess:
     """A solver in a child process; ``quiet`` hides what its libraries print."""
 
-    def __init__(self, start: bytes, environment: Mapping[str, str], quiet: bool = False) -> None:
+    def __init__(self, environment: Mapping[str, str], quiet: bool = False) -> None:
         self._pipe, theirs = Pipe()
         code = "from stategate.stores import workers; workers.serve_pipe()"
         output = subprocess.DEVNULL if quiet else None
@@ -141,18 +136,17 @@ class WorkerProcess:
             env={**os.environ, **environment, "PYTHONPATH": _search_path()},
         )
         theirs.close()
-        with contextlib.suppress(OSError):  # a dead one is seen where its answer is asked
-            self._pipe.send_bytes(start)
 
-    def ready(self) -> Answer:
-        """Wait until it serves."""
-        return self._receive(_START)
-
-    def solve(self, job: object, seconds: float) -> Answer:
-        """Return the answer to a job, "died" after ``seconds``."""
-        with contextlib.suppress(OSError):
+    def solve(self, job: object, seconds: float = _START) -> Answer:
+        """Return the answer to a job; after ``seconds`` it counts as dead."""
+        try:
             self._pipe.send(job)
-        return self._receive(seconds)
+            if self._pipe.poll(seconds):
+                answer: Answer = self._pipe.recv()
+                return answer
+        except (EOFError, OSError):
+            return Answer(None, "its worker died", is_dead=True)
+        return Answer(None, "it took longer than its deadline", is_dead=True)
 
     def end(self) -> None:
         """End it, whatever it does."""
@@ -163,23 +157,13 @@ class WorkerProcess:
         """Say whether it runs."""
         return self._process.poll() is None
 
-    def _receive(self, seconds: float) -> Answer:
-        try:
-            if self._pipe.poll(seconds):
-                answer: Answer = self._pipe.recv()
-                return answer
-        except (EOFError, OSError):
-            return Answer("died", None, "its worker died")
-        return Answer("died", None, "it took longer than its deadline")
-
 
 def serve_pipe() -> None:
-    """Be a worker: read ``start``, then jobs, from the pipe that the command line names."""
+    """Be a worker: read jobs from the pipe that the command line names."""
     pipe: Connection[Answer, Any] = Connection(int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the caller's
     threading.Thread(target=_die_with_parent, daemon=True).start()
-    solver = Solver(pipe.recv_bytes())
-    pipe.send(solver.ready())
+    solver = Solver()
     while True:
         try:
             job = pipe.recv()
@@ -202,9 +186,11 @@ def _die_with_parent() -> None:
 class _Pool:
     """Workers, each kept busy by a thread of the caller, and the ledger of jobs."""
 
-    def __init__(self, spawn: "_Spawn", jobs: Sequence[object], deadline: float) -> None:
+    def __init__(
+        self, spawn: "_Spawn", start: bytes, jobs: Sequence[object], deadline: float
+    ) -> None:
         self.done: queue.Queue[Done | UserError] = queue.Queue()
-        self._spawn, self._jobs, self._deadline = spawn, jobs, deadline
+        self._spawn, self._start, self._jobs, self._deadline = spawn, start, jobs, deadline
         self._queue = deque((number, 1) for number in range(len(jobs)))
         self._workers: list[WorkerProcess | _RayWorker] = []
         self._is_closed = False
@@ -216,13 +202,13 @@ class _Pool:
             while self._queue and not self._is_closed:
                 worker = self._spawn()
                 self._workers.append(worker)
-                ready = worker.ready()
+                ready = worker.solve(self._start, _START)
                 # Its machine may go as it starts.
-                deaths = deaths + 1 if ready.kind == "died" else 0
-                if ready.kind == "broken" or deaths == TRIES:
-                    raise UserError(ready.problem)
-                if ready.kind == "ready":
+                deaths = deaths + 1 if ready.is_dead else 0
+                if ready.problem is None:
                     self._dispatch(worker)
+                elif not ready.is_dead or deaths == TRIES:
+                    raise UserError(f"{_BROKEN}: {ready.problem}")
                 worker.end()
         except UserError as error:
             self.done.put(error)
@@ -237,14 +223,12 @@ class _Pool:
             except IndexError:
                 return
             answer = worker.solve(self._jobs[number], self._deadline)
-            if answer.kind == "died" and tries < TRIES:
+            if answer.is_dead and tries < TRIES:
                 self._queue.append((number, tries + 1))
                 return
-            problem = answer.problem
-            if answer.kind == "died":
-                problem = f"{problem} ({tries} times)"
+            problem = f"{answer.problem} ({tries} times)" if answer.is_dead else answer.problem
             self.done.put(Done(self._jobs[number], answer.result, problem))
-            if answer.kind != "done":
+            if answer.is_dead:
                 return
 
     def close(self) -> None:
@@ -263,31 +247,25 @@ class _RayWorker:
     def __init__(self, handle: Any, ray: Any) -> None:
         self._handle, self._ray = handle, ray
 
-    def ready(self) -> Answer:
-        return self._get(self._handle.ready.remote(), _START)
-
     def solve(self, job: object, seconds: float) -> Answer:
-        return self._get(self._handle.solve.remote(job), seconds)
+        try:
+            answer: Answer = self._ray.get(self._handle.solve.remote(job), timeout=seconds)
+        except self._ray.exceptions.RayError as error:  # past its deadline, too
+            return Answer(None, f"its worker died ({type(error).__name__})", is_dead=True)
+        return answer
 
     def end(self) -> None:
         with contextlib.suppress(Exception):
             self._ray.kill(self._handle, no_restart=True)
-
-    def _get(self, reference: Any, seconds: float) -> Answer:
-        try:
-            answer: Answer = self._ray.get(reference, timeout=seconds)
-        except self._ray.exceptions.RayError as error:  # past its deadline, too
-            return Answer("died", None, f"its worker died ({type(error).__name__})")
-        return answer
 
 
 #: Starts a worker, here or on a cluster's node.
 _Spawn = Callable[[], WorkerProcess | _RayWorker]
 
 
-def _on_ray(address: str, start: bytes) -> "_Spawn":
-    with require_extra("ray"):
-        import ray
+def _on_ray(address: str) -> "_Spawn":
+    import ray
+
     if not ray.is_initialized():
         host, colon, port = address.removeprefix("ray://").rpartition(":")
         kinds = (OSError, ValueError, RuntimeError)
@@ -304,4 +282,4 @@ def _on_ray(address: str, start: bytes) -> "_Spawn":
         scheduling_strategy="SPREAD",
     )(Solver)
     folder = str(Path.cwd())  # jobs name files as the command's user did
-    return lambda: _RayWorker(spawned.remote(start, folder), ray)
+    return lambda: _RayWorker(spawned.remote(folder), ray)

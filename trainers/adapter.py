@@ -19,7 +19,7 @@ from transformers import AutoModel
 from transformers.utils import logging
 
 from stategate.stores.assets.fetch import asset_path
-from stategate.stores.assets.weights import load_weights, read_meta
+from stategate.stores.assets.weights import load_arrays, read_meta
 from stategate.trainers.settings import AdapterSettings
 from stategate.trainers.trainer import Figures, Trainer, in_batches, shuffled
 
@@ -85,7 +85,8 @@ class AdaptedModel(nn.Module, Generic[E]):
         """
         arrays, start = self.arrays(), dict[str, Tensor]()
         if settings.start:
-            start, _ = load_weights(settings.start, str(read_meta(settings.start)["kind"]))
+            kept, _ = load_arrays(settings.start, str(read_meta(settings.start)["kind"]))
+            start = {name: torch.tensor(array).float() for name, array in kept.items()}
             for name, weights in start.items():
                 arrays[name].data.copy_(weights)
         trainer = Trainer(

@@ -52,9 +52,8 @@ def read_episodes(
 def _records(path: Path) -> Iterator[tuple[str, Any]]:
     """Yield (place, record) of a trace store's episodes, oldest first, or a file's lines."""
     if is_sqlite(path):
-        store = TraceStore(path)
-        for row in reversed(store.episodes()):
-            yield f"{path.name} episode {row['episode_id']}", store.exported(row)
+        for row in TraceStore(path).exported():
+            yield f"{path.name} episode {row['episode_id']}", row
         return
     with user_error_context(f"cannot read '{path}'"):
         text = path.read_bytes().decode("utf-8", "replace")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
-from stategate.stores.errors import ModelUnavailable, UserError, error_with_type, require_extra
+from stategate.stores.errors import ModelUnavailable, UserError, error_with_type
 from stategate.stores.progress import Progress
 from stategate.stores.runs import RunDirectory, provenance
 from stategate.stores.settings import Shared
@@ -87,9 +87,8 @@ def run_task(make: Callable[[], Task], out: str, shared: Shared | None = None) -
     Each worker makes the task anew where the work is ``shared``: ``make`` must be picklable then.
     Raises ``UserError`` where ``out`` has other arguments, or where a model's server is away.
     """
-    with require_extra("eval"):  # before the work that they are to sum up
-        import scipy  # noqa: F401
-        import tabulate  # noqa: F401
+    import scipy  # noqa: F401
+    import tabulate  # noqa: F401
 
     task, is_shared = make(), shared is not None and shared.is_shared
     if not (samples := task.by_identity()):

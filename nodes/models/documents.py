@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.fetch import ASSETS, asset_path
-from stategate.stores.errors import UserError, describe_error, require_extra, user_error_context
+from stategate.stores.errors import UserError, describe_error, user_error_context
 from stategate.stores.files import atomic_path, user_path, write_bytes
 from stategate.stores.home import cache
 from stategate.stores.progress import Progress
@@ -50,8 +50,8 @@ def shared_backend(model: str = DEFAULT, max_tokens: int = 300) -> "Backend":
     ``model`` is an asset such as ``smollm2-135m`` or ``qwen2.5-coder-0.5b``, a folder, a .gguf file,
     or a hub repository such as ``HuggingFaceTB/SmolLM2-360M``.
     """
-    with require_extra("local"):
-        from stategate.nodes.models.decoder import Backend
+    from stategate.nodes.models.decoder import Backend
+
     folder, fingerprint = model_folder(model)
     with Progress(what=f"loading {model}"):
         network, tokenizer = _load(str(folder), model)
@@ -89,11 +89,10 @@ def _converted(path: Path, digest: str) -> Path:
     folder = cache() / "converted" / f"{path.stem}-{digest[:12]}"
     if (folder / "config.json").is_file():
         return folder
-    with require_extra("local"):
-        for package in ("accelerate", "gguf"):  # transformers needs them, and names no fix
-            import_module(package)
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer, modeling_gguf_pytorch_utils
+    for package in ("accelerate", "gguf"):  # transformers needs them, and names no fix
+        import_module(package)
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, modeling_gguf_pytorch_utils
 
     _silence()
     what = f"converting {path.stem}, this once"
@@ -128,9 +127,8 @@ def _silence() -> None:
 
 
 def _load(folder: str, model: str) -> tuple[Any, Any]:
-    with require_extra("local"):
-        import torch
-        import transformers
+    import torch
+    import transformers
 
     _silence()
     is_here = Path(folder).is_dir() or not _answers(folder)

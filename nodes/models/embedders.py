@@ -16,7 +16,7 @@ from stategate.nodes.models.llms import OPENAI, KeyVariable, key_from
 from stategate.nodes.protocols import Embedder, EmbedderParams, Vector
 from stategate.nodes.resources import Resources
 from stategate.stores.embeddings import embedding_cache
-from stategate.stores.errors import ModelUnavailable, UserError, require_extra, user_error_context
+from stategate.stores.errors import ModelUnavailable, UserError, user_error_context
 from stategate.stores.text import storable
 
 if TYPE_CHECKING:
@@ -76,9 +76,8 @@ class SentenceTransformers(EmbedderParams):
 
 
 def _load_transformer(folder_or_name: str) -> "SentenceTransformer":
-    with require_extra("local"):
-        from sentence_transformers import SentenceTransformer
-        from transformers.utils import logging
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging
 
     logging.disable_progress_bar()  # it takes a tenth of a second and shows no progress of ours
     with user_error_context(f"cannot load the model '{folder_or_name}'"):

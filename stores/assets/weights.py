@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stategate.stores.errors import UNREADABLE, UserError, require_extra, user_error_context
+from stategate.stores.errors import UNREADABLE, UserError, user_error_context
 from stategate.stores.files import parse_json, write_bytes, write_json
 from stategate.stores.home import home
 
@@ -31,8 +31,7 @@ def save_weights(
 
     ``meta`` must hold ``kind`` and ``architecture``. ``half`` stores fp16 (half of the bytes).
     """
-    with require_extra("local"):
-        from safetensors.torch import save
+    from safetensors.torch import save
 
     target = Path(path).with_suffix("")
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -72,21 +71,11 @@ def read_meta(name: str) -> dict[str, Any]:
     )
 
 
-def load_weights(name: str, kind: str) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-    """Return (tensors as fp32, meta) of checkpoint ``name``, which must be of ``kind``.
+def load_arrays(name: str, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (NumPy arrays, meta) of checkpoint ``name``, which must be of ``kind``.
 
     Raises ``UserError`` for a missing, damaged or different checkpoint.
     """
-    with require_extra("local"):
-        import torch
-
-    arrays, meta = load_arrays(name, kind)
-    tensors = {key: torch.tensor(array) for key, array in arrays.items()}
-    return {k: t.float() if t.is_floating_point() else t for k, t in tensors.items()}, meta
-
-
-def load_arrays(name: str, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (NumPy arrays, meta), as :func:`load_weights` does, without torch."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -121,12 +110,14 @@ def load_trained(
     ``checks`` map a fact of the checkpoint to what it must be and what to do where it is not. Raises
     ``UserError`` for a checkpoint of another role, or one that does not fit.
     """
-    tensors, meta = load_weights(name, role)
+    import torch
+
+    arrays, meta = load_arrays(name, role)
     for fact, (expected, fix) in checks.items():
         require_match(name, meta, fact, expected, fix)
     with fitting(name):
         network = make(**meta["architecture"])
-        network.load_state_dict(tensors)
+        network.load_state_dict({key: torch.tensor(array) for key, array in arrays.items()})
     return network.eval(), meta
 
 

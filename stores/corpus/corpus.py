@@ -16,13 +16,14 @@ from dataclasses import astuple, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
+from zipfile import BadZipFile
 
 import sqlalchemy as sa
 
 from stategate.stores.corpus.chunking import Chunking, Passage, cut_passages
 from stategate.stores.corpus.documents import Document, Skipped
 from stategate.stores.corpus.lexical import Lexical
-from stategate.stores.errors import UserError
+from stategate.stores.errors import UNREADABLE, UserError
 from stategate.stores.files import atomic_path, parse_json
 from stategate.stores.home import home
 from stategate.stores.progress import Progress
@@ -34,7 +35,9 @@ _documents = sa.Table(
     _metadata,
     sa.Column("id", Text, primary_key=True),
     sa.Column("origin", Text, primary_key=True),
-    *(sa.Column(name, Text, nullable=False) for name in ("title", "text", "url", "sha256")),
+    *(sa.Column(name, Text, nullable=False) for name in ("title", "text", "sha256")),
+    # The address of a page, which is its id: earlier versions wrote it.
+    sa.Column("url", Text, nullable=False, default=""),
     sqlite_with_rowid=False,
 )
 #: ``revision`` changes with every change of a document; ``seen:ORIGIN`` is the origin's signature.
@@ -52,9 +55,9 @@ _CORPUS = Schema(
     mend="delete it and ingest its documents again",
     durable=True,
 )
-_FORMAT = "1"  # of prepared files
+_FORMAT = "2"  # of prepared files
 _LIBRARIES = ("bm25s", "PyStemmer", "tiktoken")
-_PASSAGES, _BM25 = "passages.jsonl", "bm25"
+_PASSAGES, _BM25 = "passages.jsonl", "bm25.npz"
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,40}")
 
 
@@ -156,7 +159,7 @@ class Corpus:
     def documents(self) -> list[Document]:
         """Return all documents, by id."""
         c = _documents.c
-        query = sa.select(c.id, c.origin, c.title, c.text, c.url).order_by(c.id, c.origin)
+        query = sa.select(c.id, c.title, c.text).order_by(c.id, c.origin)
         return [Document(*row) for row in self._db.rows(query)]
 
     def passages(self, chunking: Chunking) -> list[Passage]:
@@ -209,37 +212,28 @@ def open_corpus(name: str) -> Corpus:
     return Corpus(name)
 
 
-def _prepared_key(corpus: Corpus, chunking: Chunking) -> str:
-    """Return the SHA-256 of the corpus's revision, the chunking and the libraries' versions."""
-    parts = [
-        _FORMAT,
-        str(chunking),
-        corpus.fingerprint(),
-        *(f"{m} {version(m)}" for m in _LIBRARIES),
-    ]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
 def prepare(corpus: Corpus, chunking: Chunking) -> tuple[list[Passage], Lexical]:
     """Return a corpus's passages and their BM25 index, from the prepared files or made and saved.
 
     Hold the corpus's lock. Damaged files are made anew; where files cannot be written (a full or
     read-only disk), passages and index are made at each call.
     """
-    folder, key = corpus.folder / "prepared", _prepared_key(corpus, chunking)
-    target = folder / f"{chunking}-{key[:16]}"
+    # What is changed while it is cut is kept under the old revision, which nobody asks for again.
+    libraries = (f"{name} {version(name)}" for name in _LIBRARIES)
+    parts = (_FORMAT, str(chunking), corpus.fingerprint(), *libraries)
+    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    folder = corpus.folder / "prepared"
+    target = folder / f"{chunking}-{key}"
     try:
         lines = (target / _PASSAGES).read_text(encoding="utf-8").splitlines()
         passages = [Passage(*parse_json(line)) for line in lines]
         lexical = Lexical.load(target / _BM25)
-        if lexical.size == len(passages):
+        if len(lexical) == len(passages):
             return passages, lexical
-    except (OSError, ValueError, TypeError, KeyError, EOFError):
+    except (*UNREADABLE, BadZipFile):
         pass
     passages = corpus.passages(chunking)
     lexical = Lexical([titled(passage) for passage in passages])
-    if _prepared_key(corpus, chunking) != key:  # changed while it was cut
-        return passages, lexical
     try:
         with atomic_path(target) as partial:
             partial.mkdir()

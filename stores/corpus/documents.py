@@ -29,13 +29,11 @@ SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".csv", ".tsv")
 
 @dataclass(frozen=True)
 class Document:
-    """One text of a corpus. ``id`` is stable over fetches; ``origin`` is the ingested folder or URL."""
+    """One text of a corpus. ``id`` is stable over fetches."""
 
     id: str
-    origin: str
     title: str
     text: str
-    url: str = ""
 
     @property
     def sha256(self) -> str:
@@ -81,7 +79,7 @@ def read_folder(folder: Path, max_bytes: int = MAX_BYTES) -> Iterator[Document |
         if folder.is_dir() and not path.resolve().is_relative_to(root):
             yield Skipped(id_, "a link that leads out of the folder")
         else:
-            yield read_document(path, id_, str(root), max_bytes)
+            yield read_document(path, id_, max_bytes)
     suffixes = {p.suffix.lower() or p.name for p in _files(folder)}
     if others := sorted(suffixes.difference(SUFFIXES)):
         listed = ", ".join(map(_id_of, others))
@@ -97,19 +95,18 @@ def _id_of(name: str) -> str:
     )
 
 
-def read_document(
-    path: Path, id_: str, origin: str, max_bytes: int = MAX_BYTES
-) -> Document | Skipped:
+def read_document(path: Path, id_: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:
     """Read one file. A fault becomes ``Skipped`` with the reason, never an exception."""
     try:
         size = path.stat().st_size
         if size > max_bytes:
-            return Skipped(id_, f"{size / 1e6:.0f} MB, {_over(max_bytes)}")
-        raw = path.read_bytes()
+            raise Unreadable(f"{size / 1e6:.0f} MB, {_over(max_bytes)}")
+        title = " ".join(path.stem.replace("_", " ").split())
+        return from_bytes(path.read_bytes(), path.suffix.lower(), id_, title)
+    except Unreadable as problem:
+        return Skipped(id_, str(problem))
     except OSError as error:
         return Skipped(id_, str(error.strerror or error))
-    title = " ".join(path.stem.replace("_", " ").split())
-    return from_bytes(raw, path.suffix.lower(), id_, origin, title)
 
 
 def _over(max_bytes: int) -> str:
@@ -117,31 +114,22 @@ def _over(max_bytes: int) -> str:
 
 
 def from_bytes(
-    raw: bytes,
-    suffix: str,
-    id_: str,
-    origin: str,
-    title: str,
-    url: str = "",
-    charset: str | None = None,
-) -> Document | Skipped:
+    raw: bytes, suffix: str, id_: str, title: str, charset: str | None = None
+) -> Document:
     """Turn a file's or a page's bytes into a document by ``suffix`` (".html", ".pdf", …).
 
-    ``charset`` is the web server's; it has precedence over the page's.
+    ``charset`` is the web server's; it has precedence over the page's. Raises ``Unreadable``.
     """
-    try:
-        if suffix in (".pdf", ".html", ".htm"):
-            inner_title, text = reader.shared.read(raw, suffix, charset)
-        else:
-            readers = {".json": _json, ".md": _markdown}
-            content = decode(raw, charset)
-            inner_title, text = readers[suffix](content) if suffix in readers else ("", content)
-    except Unreadable as problem:
-        return Skipped(id_, str(problem))
+    if suffix in (".pdf", ".html", ".htm"):
+        inner_title, text = reader.shared.read(raw, suffix, charset)
+    else:
+        readers = {".json": _json, ".md": _markdown}
+        content = decode(raw, charset)
+        inner_title, text = readers[suffix](content) if suffix in readers else ("", content)
     text = text.replace("\r\n", "\n").replace("\x00", "")
     if not text.strip():
-        return Skipped(id_, "there is no text in it")
-    return Document(id_, origin, inner_title or title, text, url)
+        raise Unreadable("there is no text in it")
+    return Document(id_, inner_title or title, text)
 
 
 def _markdown(content: str) -> tuple[str, str]:
@@ -172,17 +160,15 @@ def read_web(url: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:
     """
     try:
         content_type, raw = _fetch(url)
-    except OSError as error:
+        suffix = Path(urlsplit(url).path).suffix.lower()
+        for media_type, extension in (("html", ".html"), ("pdf", ".pdf"), ("json", ".json")):
+            suffix = extension if media_type in content_type else suffix
+        charset = _CHARSET.search(content_type)
+        document = from_bytes(raw, suffix, url, url, charset[1] if charset else None)
+        if len(document.text.encode("utf-8", "replace")) > max_bytes:
+            raise Unreadable(_over(max_bytes))
+    except (OSError, Unreadable) as error:
         return Skipped(url, describe_error(error))
-    suffix = Path(urlsplit(url).path).suffix.lower()
-    for media_type, extension in (("html", ".html"), ("pdf", ".pdf"), ("json", ".json")):
-        suffix = extension if media_type in content_type else suffix
-    charset = _CHARSET.search(content_type)
-    document = from_bytes(raw, suffix, url, url, url, url, charset[1] if charset else None)
-    if isinstance(document, Skipped):
-        return document
-    if len(document.text.encode("utf-8", "replace")) > max_bytes:
-        return Skipped(url, _over(max_bytes))
     return document
 
 

@@ -1,6 +1,5 @@
-"""BM25: the lexical half of hybrid retrieval and of every ranking of candidates."""
+"""BM25: the lexical half of hybrid retrieval, of memory and of every ranking of candidates."""
 
-import logging
 import re
 from array import array
 from bisect import bisect_left
@@ -13,49 +12,61 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.stores.errors import require_extra
 from stategate.stores.progress import Progress
 
 Tokenise = Callable[[str], list[str]]
 _B = 0.75  # length normalisation; with k1 = 1.2 Lucene's defaults
-_GROWING_K1 = 1.5  # term-frequency saturation
 
 
 class Lexical:
-    """Lucene's BM25 over ``texts`` in order, after ``tokenise``.
+    """Lucene's BM25 over ``texts`` in order, after ``tokenise``, and over what is added to them.
 
-    ``repeats``: a word that a query says twice counts twice.
+    ``k1`` saturates a word's frequency. ``repeats``: a word that a query says twice counts twice.
     """
 
     def __init__(
         self,
-        texts: Sequence[str],
+        texts: Sequence[str] = (),
         tokenise: Tokenise | None = None,
         *,
         k1: float = 1.2,
         repeats: bool = True,
     ) -> None:
-        with require_extra("qa"):
-            import bm25s
+        self._tokenise, self._k1, self._repeats = tokenise or words, k1, repeats
+        #: By word: the texts that hold it, ascending, and how often each does.
+        self._postings: dict[str, tuple[array[int], array[int]]] = {}
+        self._lengths = array("i")
+        self._total = 0
+        for text in Progress(texts, "split into words", unit="text", disable=not texts):
+            self.add(text)
 
-        logging.getLogger("bm25s").setLevel(logging.WARNING)  # it logs every step
-        self.size = len(texts)
-        self._tokenise = tokenise or words
-        self._repeats = repeats
-        tokens = [self._tokenise(text) for text in Progress(texts, "split into words", unit="text")]
-        self._index: Any = None
-        if any(tokens):
-            self._index = bm25s.BM25(k1=k1, b=_B, method="lucene")
-            self._index.index(tokens, show_progress=False)
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def add(self, text: str) -> None:
+        """Add a text; its index is the number of texts before it."""
+        tokens = self._tokenise(text)
+        for token, count in Counter(tokens).items():
+            places, counts = self._postings.setdefault(token, (array("i"), array("i")))
+            places.append(len(self))
+            counts.append(count)
+        self._lengths.append(len(tokens))
+        self._total += len(tokens)
 
     def scores(self, query: str) -> NDArray[np.float64]:
         """Return one score a text, in order, 0 where no word is shared."""
-        terms = self._tokenise(query)
-        terms = terms if self._repeats else sorted(set(terms))
-        indexed = [] if self._index is None else [w for w in terms if w in self._index.vocab_dict]
-        if not indexed:
-            return np.zeros(self.size)
-        return np.asarray(self._index.get_scores(indexed), dtype=float)
+        total = np.zeros(len(self))
+        if not self._total:
+            return total
+        # Copies: an array that shares its buffer cannot grow.
+        relative = np.array(self._lengths) * len(self) / self._total
+        norm = self._k1 * (1 - _B + _B * relative)
+        for token, times in Counter(self._tokenise(query)).items():
+            if token in self._postings:
+                places, counts = map(np.array, self._postings[token])
+                weight = self._rarity(token) * (times if self._repeats else 1)
+                total[places] += weight * counts / (counts + norm[places])
+        return total
 
     def search(self, query: str, k: int) -> list[tuple[int, float]]:
         """Return up to ``k`` (index in ``texts``, score > 0), best first; ties by index."""
@@ -63,64 +74,9 @@ class Lexical:
         order = np.argsort(-scores, kind="stable")[: max(k, 0)]
         return [(int(i), float(scores[i])) for i in order if scores[i] > 0]
 
-    def save(self, folder: Path) -> None:
-        """Write the index to ``folder`` as numpy arrays and JSON; nothing where no text has a word."""
-        if self._index is not None:
-            self._index.save(folder, show_progress=False)
-
-    @classmethod
-    def load(cls, folder: Path) -> "Lexical":
-        """Read the index of :meth:`save`. Raises ``OSError``, ``ValueError`` or ``KeyError``."""
-        with require_extra("qa"):
-            import bm25s
-
-        lexical = cls(())
-        lexical._index = bm25s.BM25.load(folder, show_progress=False)
-        lexical.size = int(lexical._index.scores["num_docs"])
-        return lexical
-
-
-class GrowingLexical:
-    """BM25 over texts that are added one by one, without indexing again: postings are appended."""
-
-    def __init__(self) -> None:
-        self._postings: dict[str, array[int]] = {}
-        self._counts: dict[str, array[int]] = {}
-        self._lengths = array("i")
-        self._total = 0
-
-    def __len__(self) -> int:
-        return len(self._lengths)
-
-    def add(self, text: str) -> None:
-        """Add a text; its index is the number of texts before it."""
-        tokens = words(text)
-        for token, count in Counter(tokens).items():
-            self._postings.setdefault(token, array("i")).append(len(self._lengths))
-            self._counts.setdefault(token, array("i")).append(count)
-        self._lengths.append(len(tokens))
-        self._total += len(tokens)
-
-    def scores(self, query: str) -> NDArray[np.float64]:
-        """Return one score a text, in order; a word that the query says twice counts once."""
-        size = len(self._lengths)
-        total = np.zeros(size)
-        if not self._total:
-            return total
-        mean = self._total / size
-        lengths = np.array(
-            self._lengths, dtype=float
-        )  # a copy: an array that shares its buffer cannot grow
-        norm = _GROWING_K1 * (1 - _B + _B * lengths / mean)
-        for token in set(words(query)) & self._postings.keys():
-            indices = np.array(self._postings[token])
-            counts = np.array(self._counts[token], dtype=float)
-            total[indices] += self._rarity(token) * counts / (counts + norm[indices])
-        return total
-
     def coverage(self, query: str, groups: Sequence[Sequence[int]]) -> list[float]:
         """Return the share of the query's words, weighted by rarity, that each group holds."""
-        rarities = {token: self._rarity(token) for token in set(words(query))}
+        rarities = {token: self._rarity(token) for token in set(self._tokenise(query))}
         total = sum(rarities.values())
         shares = []
         for indices in groups:
@@ -129,18 +85,41 @@ class GrowingLexical:
         return shares
 
     def _rarity(self, token: str) -> float:
-        size, count = len(self._lengths), len(self._postings.get(token, ()))
-        return float(np.log(1 + (size - count + 0.5) / (count + 0.5)))
+        count = len(self._postings[token][0]) if token in self._postings else 0
+        return float(np.log(1 + (len(self) - count + 0.5) / (count + 0.5)))
 
     def _holds(self, token: str, indices: Sequence[int]) -> bool:
-        postings = self._postings.get(token)
-        if postings is None:
-            return False
-        positions = [bisect_left(postings, index) for index in indices]
+        places, _ = self._postings.get(token, ((), ()))
+        found = (bisect_left(places, index) for index in indices)
         return any(
-            i < len(postings) and postings[i] == index
-            for i, index in zip(positions, indices, strict=True)
+            i < len(places) and places[i] == index for i, index in zip(found, indices, strict=True)
         )
+
+    def save(self, file: Path) -> None:
+        """Write the index of texts that were split by :func:`words` to a file of numpy arrays."""
+        places, counts = zip(*self._postings.values(), strict=True) if self._postings else ((), ())
+        np.savez(
+            file,
+            words=np.frombuffer("\n".join(self._postings).encode(), np.uint8),
+            ends=np.cumsum([len(one) for one in places], dtype=np.int64),
+            places=np.frombuffer(b"".join(places), np.intc),
+            counts=np.frombuffer(b"".join(counts), np.intc),
+            lengths=np.array(self._lengths),
+        )
+
+    @classmethod
+    def load(cls, file: Path) -> "Lexical":
+        """Read the index of :meth:`save`. Raises one of ``errors.UNREADABLE``."""
+        lexical = cls()
+        with np.load(file) as kept:
+            arrays = [array("i", kept[name].tobytes()) for name in ("places", "counts")]
+            lexical._lengths.frombytes(kept["lengths"].tobytes())
+            ends, tokens = kept["ends"].tolist(), kept["words"].tobytes().decode().split("\n")
+        lexical._total = sum(lexical._lengths)
+        for token, start, end in zip(tokens, [0, *ends[:-1]], ends, strict=True):
+            places, counts = (numbers[start:end] for numbers in arrays)
+            lexical._postings[token] = places, counts
+        return lexical
 
 
 def words(text: str) -> list[str]:
@@ -153,8 +132,7 @@ def words(text: str) -> list[str]:
 @lru_cache(maxsize=1)
 def stop_words() -> frozenset[str]:
     """Return the most common English words."""
-    with require_extra("qa"):
-        from bm25s.stopwords import STOPWORDS_EN_PLUS
+    from bm25s.stopwords import STOPWORDS_EN_PLUS
 
     return frozenset(STOPWORDS_EN_PLUS)
 

@@ -16,11 +16,11 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
-from stategate.stores.errors import require_extra
+from stategate.stores.errors import UserError
 from stategate.stores.workers import Solve, WorkerProcess
 
 
-class Unreadable(Exception):
+class Unreadable(UserError):
     """Why a file gives no text."""
 
 
@@ -46,23 +46,21 @@ class Reader:
     def read(self, raw: bytes, suffix: str, charset: str | None = None) -> tuple[str, str]:
         """Return title and text of a page (".html") or a PDF. Raises ``Unreadable``."""
         package = "pypdf" if suffix == ".pdf" else "bs4"
-        with require_extra("qa"):
-            if find_spec(package) is None:
-                __import__(package)
+        if find_spec(package) is None:
+            __import__(package)
         with self._lock:
             if self._child is None or self._parent_pid != os.getpid() or not self._child.is_alive():
-                start = pickle.dumps(partial(_start, self.limits))
-                self._child, self._parent_pid = WorkerProcess(start, {}, quiet=True), os.getpid()
-                self._child.ready()
+                self._child, self._parent_pid = WorkerProcess({}, quiet=True), os.getpid()
+                self._child.solve(pickle.dumps(partial(_start, self.limits)))
             answer = self._child.solve((raw, suffix, charset), self.limits.seconds)
-            if answer.kind != "done":
+            if answer.is_dead:
                 self.close()
-        if answer.problem is not None:
+        if answer.is_dead:
             allowed = f"{self.limits.seconds:.0f} s, {self.limits.memory / 1e9:.0f} GB of memory"
             raise Unreadable(f"it cannot be read within {allowed} ({answer.problem})")
-        title, text, problem = answer.result
-        if problem:
-            raise Unreadable(problem)
+        if answer.problem is not None:
+            raise Unreadable(answer.problem)
+        title, text = answer.result
         return title, text
 
     def close(self) -> None:
@@ -86,23 +84,18 @@ def _start(limits: Limits) -> Solve:
     return partial(_read, limits)
 
 
-def _read(limits: Limits, job: tuple[bytes, str, str | None]) -> tuple[str, str, str]:
-    """Return title, text and problem ("" for none) of a file."""
+def _read(limits: Limits, job: tuple[bytes, str, str | None]) -> tuple[str, str]:
+    """Return title and text of a file. Raises ``Unreadable``."""
     raw, suffix, charset = job
     try:
-        if suffix == ".pdf":
-            title, text = _pdf_text(raw, limits)
-        else:
-            title, text = _html_text(raw, charset)
-        if len(text) > limits.characters:
-            raise Unreadable(f"more than {limits.characters / 1e6:.0f} million characters of text")
-    except Unreadable as problem:
-        return "", "", str(problem)
+        title, text = _pdf_text(raw, limits) if suffix == ".pdf" else _html_text(raw, charset)
     except RecursionError:
-        return "", "", "its parts are nested too deeply"
+        raise Unreadable("its parts are nested too deeply") from None
     except MemoryError:  # only the process's end frees its memory
         os._exit(1)
-    return title, text, ""
+    if len(text) > limits.characters:
+        raise Unreadable(f"more than {limits.characters / 1e6:.0f} million characters of text")
+    return title, text
 
 
 # Bytes to text --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.stores.errors import UserError, require_extra, user_error_context, warn_once
+from stategate.stores.errors import UserError, user_error_context, warn_once
 from stategate.stores.home import cache, home
 from stategate.stores.http import is_web
 from stategate.stores.sql import damage_of
@@ -93,9 +93,8 @@ def _forget_clients() -> None:
 
 @lru_cache(maxsize=8)
 def _client(where: str) -> Any:
-    with require_extra("qa"):
-        import chromadb
-        from chromadb.config import Settings
+    import chromadb
+    from chromadb.config import Settings
 
     settings = Settings(anonymized_telemetry=False)
     with _errors(where):

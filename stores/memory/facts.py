@@ -5,7 +5,6 @@ statement keeps the time until which it held, and the fact that ended it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -161,20 +160,9 @@ def _validity(rows: Sequence[Any]) -> dict[str, Any]:
     return held
 
 
-@dataclass(frozen=True)
-class Erased:
-    """A fact that went: its number, its words, and where it was told.
-
-    ``speaker`` and ``about`` are what stood in front of the words where they were embedded.
-    """
-
-    fact: int
-    text: str
-    thread_id: str
-    episode_id: str
-    step: int
-    speaker: str
-    about: str
+#: A row of a fact that went: its number, its words, and where it was told. ``speaker`` and ``about``
+#: are what stood in front of the words where they were embedded.
+Erased = Any
 
 
 def erase_facts(
@@ -183,7 +171,7 @@ def erase_facts(
     ids: Sequence[int] | None,
     thread: str | None,
     source: str | None,
-) -> list[Erased]:
+) -> Sequence[Erased]:
     """Delete facts and all that hangs on them; everything of the user where nothing is named.
 
     A fact that is named by its number goes wherever it was told in the same words. A thread is named as
@@ -197,9 +185,6 @@ def erase_facts(
         named.append(f.thread_id.in_({thread, thread_of(user, thread)}))
     if source is not None:
         named.append(f.source == source)
-    columns = (f.id, f.text, f.thread_id, f.episode_id, f.step, f.speaker, f.about)
-    rows = db.execute(sa.select(*columns).where(own, *named).order_by(f.id))
-    erased = [Erased(*row) for row in rows]
+    told = (f.id, f.text, f.thread_id, f.episode_id, f.step, f.speaker, f.about)
     # Their statements go with them, and what they ended holds again.
-    db.execute(tables.facts.delete().where(among(f.id, [one.fact for one in erased])))
-    return erased
+    return db.execute(tables.facts.delete().where(own, *named).returning(*told)).all()

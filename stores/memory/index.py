@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stategate.language.dates import spans
 from stategate.language.sentences import passages
-from stategate.stores.corpus.lexical import GrowingLexical
+from stategate.stores.corpus.lexical import Lexical
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import standalone
 from stategate.stores.memory.records import Turn, Vector
@@ -26,6 +26,7 @@ Scores = NDArray[np.float64]
 #: When it was said; the first time that it names, from and to (0: none); how much it says of its own
 #: (0 to 1); the places of its neighbours in the conversation (-1: none); who and where, by number.
 _COLUMNS = ("at", "start", "end", "content", "before", "after", "speaker", "thread")
+_K1 = 1.5  # saturation of a word's frequency
 _READ = 2000  # letters in which a first time is looked for
 
 
@@ -52,8 +53,8 @@ class UserIndex:
         self.threads: dict[str, int] = {}
         self._columns: dict[str, array[float]] = {name: array("d") for name in _COLUMNS}
         self._last: dict[str, int] = {}
-        self._lexical = GrowingLexical()
-        self._by_passage = GrowingLexical()
+        self._lexical = Lexical(k1=_K1, repeats=False)
+        self._by_passage = Lexical(k1=_K1, repeats=False)
         self._first_passage = array("q")  # of each fact
         #: By embedder and width: the vectors of each place, and all in one matrix while none is new.
         self._rows: dict[tuple[str, int], dict[int, Vector]] = {}
@@ -128,18 +129,17 @@ class UserIndex:
         best = np.maximum.reduceat(self._by_passage.scores(query), first)
         return self._lexical.scores(query), best
 
-    def best_passage(self, place: int, asked: str, vector: Vector | None, embedder: str) -> str:
+    def best_passage(self, place: int, asked: str, vector: Vector, embedder: str) -> str:
         """Return the passage of a fact that is nearest to a question, in words and meaning."""
         parts = self.known[place].passages
         if len(parts) == 1:
             return parts[0]
         groups = [[self._first_passage[place] + i] for i in range(len(parts))]
         scores = np.array(self._by_passage.coverage(asked, groups))
-        if vector is not None:
-            own = self._rows.get((embedder, len(vector)), {}).get(place)
-            # The whole text's vector comes first, then one a passage (``remember.texts_of``).
-            if own is not None and len(own) > len(parts):
-                scores = scores + own[1 : 1 + len(parts)] @ np.asarray(vector, np.float32)
+        own = self._rows.get((embedder, len(vector)), {}).get(place)
+        # The whole text's vector comes first, then one a passage (``remember.texts_of``).
+        if own is not None and len(own) > len(parts):
+            scores = scores + own[1 : 1 + len(parts)] @ np.asarray(vector, np.float32)
         return parts[int(scores.argmax())]
 
     def coverage(self, query: str, places: Sequence[int]) -> list[float]:

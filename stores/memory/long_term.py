@@ -141,7 +141,7 @@ class LongTerm:
         *,
         thread: str | None = None,
         source: str | None = None,
-    ) -> list[Erased]:
+    ) -> Sequence[Erased]:
         """Delete facts by number, thread or source, all of the user where none is named.
 
         Returns what went, so that other stores can be cleared of it. The texts are nowhere in here

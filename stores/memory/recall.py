@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import sqlalchemy as sa
 
-from stategate.language.dates import Span, spans
+from stategate.language.dates import spans
 from stategate.language.updates import end_chances
 from stategate.language.utterance import read_utterance
 from stategate.stores.corpus.lexical import words as stems
@@ -65,11 +65,11 @@ WEIGHTS = {
 
 @dataclass(frozen=True)
 class Asked:
-    """A question: its words, their vector (None: words alone), and as of when (None: now)."""
+    """A question: its words, their vector, and as of when (None: now)."""
 
     words: str
-    vector: Vector | None = None
-    embedder: str = ""
+    vector: Vector
+    embedder: str
     as_of: float | None = None
     at: float | None = None
     judge: Judge | None = None
@@ -96,49 +96,63 @@ class Limits:
     at_least: float = 0.0
 
 
-@dataclass(frozen=True)
-class _Ranking:
-    """A number for each fact: its signals, their weighted sum, its nearness to the question's words.
-
-    ``pool`` are the places of the best facts, best first, and ``chances`` how likely each answers.
-    """
-
-    signals: Mapping[str, Scores]
-    total: Scores
-    nearness: Scores
-    pool: list[int]
-    chances: Mapping[int, float]
-
-
 def recalled(
     db: sa.Connection, index: UserIndex, asked: Asked, limits: Limits
 ) -> tuple[list[Fact], list[Candidate]]:
     """Return the best facts and the candidates behind them, best first."""
     if not len(index):
         return [], []
-    ranking = _ranking(index, asked)
-    chances = {**_judged(ranking, index, asked)}
-    ids = [index.known[place].id for place in ranking.pool]
+    words = index.words(asked.words)
+    meaning = index.meaning(asked.vector, asked.embedder)
+    parts = signals(index, asked, words, meaning)
+    total = np.sum([weight * parts[name] for name, weight in WEIGHTS.items()], axis=0)
+    order = np.lexsort((-parts["age"], -total))
+    ranked = [int(i) for i in order if meaning[i] > 0 or words[0][i] > 0][:POOL]
+    ids = [index.known[place].id for place in ranked]
     facts = {index.place[fact.id]: fact for fact in read_facts(db, tables.facts.c.id.in_(ids))}
-    chooser = _Chooser(asked, limits, index)
-    best, candidates = [], []
+    # Without what another process has forgotten meanwhile.
+    pool = [place for place in ranked if place in facts]
+    passages = {p: index.best_passage(p, asked.words, asked.vector, asked.embedder) for p in pool}
+    chances = _chances(index, asked, meaning, passages)
     # What ended a fact answers as likely as that fact: it says what holds instead.
     for place in sorted(facts, key=lambda place: facts[place].valid_to or 0.0):
         closer = index.place.get(facts[place].closed_by or 0, -1)
         if closer in facts:
             chances[closer] = max(chances[closer], chances[place])
-    # Without what another process has forgotten meanwhile.
-    for place in _ordered([place for place in ranking.pool if place in facts], facts, chances):
-        fact, chance = facts[place], chances[place]
-        passage = index.best_passage(place, asked.words, asked.vector, asked.embedder)
+    chooser = _Chooser(asked, limits, index)
+    best, candidates = [], []
+    for place in _ordered(pool, facts, chances):
+        fact, passage, chance = facts[place], passages[place], chances[place]
         reason = chooser.refusal(fact, passage, chance)
         if not reason:
-            near = float(max(ranking.nearness[place], 0.0))
+            near = float(max(meaning[place], 0.0))
             best.append(replace(fact, score=near, support=chance, passage=passage))
-        by_signal = {name: round(float(row[place]), 4) for name, row in ranking.signals.items()}
-        score = float(ranking.total[place])
+        by_signal = {name: round(float(row[place]), 4) for name, row in parts.items()}
+        score = float(total[place])
         candidates.append(Candidate(fact.id, fact.text, score, by_signal, reason, chance))
     return best, candidates
+
+
+def _chances(
+    index: UserIndex, asked: Asked, meaning: Scores, passages: Mapping[int, str]
+) -> dict[int, float]:
+    """Return how likely each fact answers: by the judge where there is one, and a question."""
+    pool = list(passages)
+    shares = zip(pool, index.coverage(asked.words, pool), strict=True)
+    chances = {p: answer_chance(float(np.clip(meaning[p], 0, 1)), share) for p, share in shares}
+    if asked.judge is None or is_keywords(asked.words):
+        return chances
+    best = pool[:_JUDGED]
+    told = [_as_told(index.known[place].speaker, passages[place]) for place in best]
+    judged = [round(chance, 4) for chance in asked.judge(asked.words, told)]
+    least = min(judged, default=1.0)
+    others = {place: min(chances[place], least) for place in pool[_JUDGED:]}
+    return dict(zip(best, judged, strict=True)) | others
+
+
+def _as_told(speaker: str, passage: str) -> str:
+    """Return a passage under the name of who said it, as a judge reads it."""
+    return f"{speaker}: {passage}" if speaker and speaker.lower() != "user" else passage
 
 
 def matching_facts(db: sa.Connection, index: UserIndex, asked: Asked) -> list[Fact]:
@@ -185,45 +199,9 @@ def corrected_fact(
     return max(scores, key=lambda number: scores[number], default=None)
 
 
-def _ranking(index: UserIndex, asked: Asked) -> _Ranking:
-    """Weigh every fact for a question."""
-    whole, part = index.words(asked.words)
-    meaning = np.full(len(index), -1.0)
-    if asked.vector is not None:
-        meaning = index.meaning(asked.vector, asked.embedder)
-    moment = asked.as_of if asked.as_of is not None else asked.at
-    named = spans(asked.words, time.time() if moment is None else moment)
-    parts = signals(index, asked.words, (whole, part), meaning, named)
-    total = np.sum([weight * parts[name] for name, weight in WEIGHTS.items()], axis=0)
-    order = np.lexsort((-parts["age"], -total))
-    pool = [int(i) for i in order if meaning[i] > 0 or whole[i] > 0][:POOL]
-    shares = dict(zip(pool, index.coverage(asked.words, pool), strict=True))
-    near = shares if asked.vector is None else {i: float(np.clip(meaning[i], 0, 1)) for i in pool}
-    chances = {place: answer_chance(near[place], share) for place, share in shares.items()}
-    return _Ranking(parts, total, whole if asked.vector is None else meaning, pool, chances)
-
-
-def _judged(ranking: _Ranking, index: UserIndex, asked: Asked) -> Mapping[int, float]:
-    """Return the chances by the judge, those of the ranking without a judge or a question."""
-    if asked.judge is None or is_keywords(asked.words):
-        return ranking.chances
-    best = ranking.pool[:_JUDGED]
-    chances = asked.judge(asked.words, [_passage(index, place, asked) for place in best])
-    judged = {place: round(chance, 4) for place, chance in zip(best, chances, strict=True)}
-    least = min(judged.values(), default=1.0)
-    return judged | {p: min(ranking.chances[p], least) for p in ranking.pool[_JUDGED:]}
-
-
 def is_keywords(text: str) -> bool:
     """Say whether ``text`` is no question that a judge can read: a few words, or small talk."""
     return len(text.split()) <= _KEYWORDS or read_utterance(text).purpose == "other"
-
-
-def _passage(index: UserIndex, place: int, asked: Asked) -> str:
-    """Return a fact's best passage, under the name of who said it, as a judge reads it."""
-    passage = index.best_passage(place, asked.words, asked.vector, asked.embedder)
-    speaker = index.known[place].speaker
-    return f"{speaker}: {passage}" if speaker and speaker.lower() != "user" else passage
 
 
 def answer_chance(cosine: float, share: float) -> float:
@@ -272,28 +250,26 @@ class _Chooser:
 
 
 def signals(
-    index: UserIndex,
-    question: str,
-    words: tuple[Scores, Scores],
-    meaning: Scores,
-    named: Sequence[Span] = (),
+    index: UserIndex, asked: Asked, words: tuple[Scores, Scores], meaning: Scores
 ) -> Mapping[str, Scores]:
     """Return one score a fact for each signal.
 
     ``words`` are BM25 of facts and of their best passages, ``meaning`` cosines (see
-    ``UserIndex``), ``named`` the times that the question names: what was said then, or tells of
-    then, is nearer. A question that asks when is nearer to what tells a time.
+    ``UserIndex``). What was said at a time that the question names, or tells of then, is nearer. A
+    question that asks when is nearer to what tells a time.
     """
+    question = asked.words
     nearest = [int(place) for place in np.argsort(-words[0], kind="stable")[:_NEAREST]]
     share = max(index.coverage(question, nearest), default=0.0)
     lexical = share * (standard(words[0]) + standard(words[1])) / 2
     nearness = standard(meaning)
     own = lexical + nearness
     low = f" {question.lower()} "
-    asked = [number for name, number in index.speakers.items() if name and _is_named(name, low)]
+    speakers = [number for name, number in index.speakers.items() if name and _is_named(name, low)]
     at, start, end = index.column("at"), index.column("start"), index.column("end")
     when = np.zeros(len(index))
-    for span in named:
+    moment = asked.as_of if asked.as_of is not None else asked.at
+    for span in spans(question, time.time() if moment is None else moment):
         when = np.maximum(when, (at >= span.start) & (at < span.end))
         when = np.maximum(when, (start < span.end) & (span.start < end))
     if _ASKS_WHEN.search(question):
@@ -305,7 +281,7 @@ def signals(
         "meaning": nearness,
         "beside": index.column("content") * _take_turns(index) * _neighbour_scores(index, own),
         "thread": _best_of_thread(index, own),
-        "speaker": np.isin(index.column("speaker"), asked).astype(float),
+        "speaker": np.isin(index.column("speaker"), speakers).astype(float),
         "assistant": (index.column("speaker") == assistant).astype(float),
         "when": when,
         "age": ranks,

@@ -28,7 +28,7 @@ needs_data = pytest.mark.skipif(
 
 
 def read_file(path):
-    return read_document(path, path.name, "here")
+    return read_document(path, path.name)
 
 
 @needs_data

@@ -37,7 +37,7 @@ USES = {
     "from stategate.stores.corpus.reader import shared; shared.read(b'', '.pdf')": "qa",
     "from stategate.stores.corpus.lexical import Lexical; Lexical(['x'])": "qa",
     "from stategate.stores.corpus.vectors import Vectors; Vectors('v', 'n')": "qa",
-    "stategate.stores.assets.weights.load_weights('state-gru', 'state')": "local",
+    "stategate.stores.assets.weights.load_trained('state-gru', 'state', dict)": "local",
     "stategate.stores.assets.weights.save_weights('x', {}, {})": "local",
 }
 
@@ -48,8 +48,8 @@ def test_stores_import_without_any_extra_and_a_missing_one_is_one_line(tmp_path,
     modules += " bank corpus.corpus corpus.documents errors"
     lines = [f"import stategate.stores.{name}" for name in modules.split()]
     for use in USES:
-        lines += ["try:", f"    {use}", "except stategate.stores.errors.UserError as error:"]
-        lines += ["    print(error)"]
+        lines += ["try:", f"    {use}", "except ModuleNotFoundError as error:"]
+        lines += ["    print(stategate.stores.errors.missing_extra(error))"]
     code, told = core("\n".join(lines))
     assert code == 0, told
     for line, extra in zip(told.splitlines(), USES.values(), strict=True):

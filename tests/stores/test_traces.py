@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from stategate.stores.errors import UserError
+from stategate.stores.files import write_lines
 from stategate.stores.trace_store import TraceStore
 from stategate.stores.traces import Event, read_trajectories
 
@@ -34,16 +35,19 @@ def write(store, episode="e", steps=3):
         )
 
 
-def test_episodes_are_filtered(store):
+def test_episodes_come_newest_first_and_are_exported_oldest_first(store):
     write(store, "won")
     store.write_step("going", 0, events(0))
-    assert [e["episode_id"] for e in store.episodes(done=True)] == ["won"]
-    assert [e["episode_id"] for e in store.episodes()] == ["going", "won"]
+    assert [(e["episode_id"], e["done"]) for e in store.episodes()] == [
+        ("going", False),
+        ("won", True),
+    ]
+    assert [e["episode_id"] for e in store.exported()] == ["won", "going"]
 
 
 def test_separators_and_half_an_emoji_survive_a_round_trip(store, tmp_path):
     store.write_step("e", 0, [Event("OBS", "a\u2028b\x85c\r\nd", 0), Event("ACT", "x\ud83d", 0)])
-    store.export_jsonl(tmp_path / "t.jsonl")
+    write_lines(tmp_path / "t.jsonl", store.exported())
     (episode,) = read_trajectories(tmp_path / "t.jsonl")
     assert (
         list(episode.events)

@@ -10,6 +10,7 @@ from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.resources import Resources
 from stategate.stores.bank import Bank
 from stategate.stores.errors import UserError
+from stategate.stores.files import write_lines
 from stategate.stores.trace_store import TraceStore
 from stategate.stores.traces import Event
 from stategate.trainers.bank import build_bank, read_episodes
@@ -69,7 +70,7 @@ def store(path, *episodes):
 
 def test_a_trace_store_and_its_export_read_the_same_and_what_did_not_end_is_left_out(tmp_path):
     played = ("a", 1, 1.0, True), ("b", 1, 0.2, True), ("c", 2, 0.0, False)
-    store(tmp_path / "t.sqlite", *played).export_jsonl(tmp_path / "t.jsonl")
+    write_lines(tmp_path / "t.jsonl", store(tmp_path / "t.sqlite", *played).exported())
     stored, _ = read_episodes([tmp_path / "t.sqlite"], include_incorrect=True)
     exported, problems = read_episodes([tmp_path / "t.jsonl"], include_incorrect=True)
     assert stored == exported

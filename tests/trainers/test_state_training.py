@@ -13,7 +13,7 @@ from stategate.nodes.protocols import EnvParams
 from stategate.nodes.registry import Kind, registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.update_state.learned import Gru
-from stategate.stores.assets.weights import load_weights, read_meta
+from stategate.stores.assets.weights import load_arrays, read_meta
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_lines
 from stategate.stores.traces import Event, Trajectory, read_trajectories
@@ -87,10 +87,10 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
 
     row = trained(tmp_path, "retriever", *data, "epochs=2")["rows"][0]
     assert 0 < row["recall@1"] <= row["recall@5"] <= 1
-    _, meta = load_weights(str(tmp_path / "retriever"), "retriever")
+    _, meta = load_arrays(str(tmp_path / "retriever"), "retriever")
     assert meta["state_sha256"] == first
     with pytest.raises(UserError, match="is a 'retriever'"):
-        load_weights(str(tmp_path / "retriever"), "state")
+        load_arrays(str(tmp_path / "retriever"), "state")
 
     updater = Gru(checkpoint=str(tmp_path / "state"))
     resources = Resources(None, Hashing(dimension=64), updater, WebShopEnv())

@@ -170,7 +170,7 @@ class Conversation:
         the earlier one.
         """
         paths = Progress([Path(file) for file in files], "read", unit="file")
-        read = [read_document(path, path.name, f"upload:{path.name}") for path in paths]
+        read = [read_document(path, path.name) for path in paths]
         skipped = [one for one in read if isinstance(one, Skipped)]
         if len(skipped) == len(read):
             why = "; ".join(f"{s.id}: {s.why}" for s in skipped) or "no file"

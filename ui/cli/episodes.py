@@ -9,6 +9,7 @@ from stategate.graph.config import load_config
 from stategate.nodes.resources import Resources
 from stategate.stores.bank import bank_place
 from stategate.stores.errors import UserError
+from stategate.stores.files import write_lines
 from stategate.stores.home import home
 from stategate.stores.settings import ConfigName, Overrides, Settings, argument, option
 from stategate.stores.sql import require_file
@@ -46,7 +47,8 @@ class ExportSettings(Settings):
 def export(settings: ExportSettings) -> None:
     """Write every episode to JSONL, one a line, whole or not at all."""
     require_file(settings.db, "trace database", "--db")
-    count = TraceStore(settings.db or home() / "traces.sqlite").export_jsonl(settings.target)
+    store = TraceStore(settings.db or home() / "traces.sqlite")
+    count = write_lines(settings.target, store.exported())
     say(f"{plural(count, 'episode')} in {settings.target}")
 
 

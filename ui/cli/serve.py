@@ -11,7 +11,7 @@ from stategate.graph.config import load_config
 from stategate.graph.memory_tools import corpus_tool, experience_tool, mcp_server, memory_tools
 from stategate.nodes.registry import registry
 from stategate.stores.corpus.corpus import open_corpus
-from stategate.stores.errors import UserError, require_extra, user_error_context
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import user_path
 from stategate.stores.settings import Overrides, Settings, option
 from stategate.ui.cli.memory import EmbedderKind, MemoryOf
@@ -45,8 +45,7 @@ def ui(settings: UiSettings) -> None:
         typer.echo(f"warning: {host} lets other machines in, {how}", err=True)
     with user_error_context(f"--host: this machine has no address '{host}'", kinds=OSError):
         socket.getaddrinfo(host, None)
-    with require_extra("ui"):
-        from stategate.ui.app.web import serve
+    from stategate.ui.app.web import serve
 
     typer.echo("starting …", err=True)
     url = serve(config, host=host, port=settings.port, auth=login)

@@ -8,7 +8,6 @@ import typer
 
 from stategate.evals.core.reports import table as summary_table
 from stategate.stores.assets.fetch import ASSETS, asset_path
-from stategate.stores.errors import require_extra
 from stategate.stores.settings import Settings, option
 from stategate.trainers.collect import collect
 from stategate.trainers.settings import TRAINERS, TrajectorySettings, read_settings
@@ -49,7 +48,7 @@ def _trainer(name: str) -> Callable[[TrainSettings], None]:
             console().print(table(("field", "value", ""), rows))
             return
         recipe.require_data()
-        with stoppable("the same command goes on from the last epoch"), require_extra("train"):
+        with stoppable("the same command goes on from the last epoch"):
             summary = import_module(f"stategate.trainers.{module}").train(recipe)
         typer.echo(summary_table(summary["rows"]))
         typer.echo(f"checkpoint: {recipe.checkpoint}; its epochs: {recipe.run}/history.json")

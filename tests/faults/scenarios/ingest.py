@@ -34,7 +34,7 @@ def work(folder, acknowledge):
     for number, texts in enumerate(VERSIONS):
         if corpus.looked("o") and int(corpus.looked("o")) >= number:
             continue
-        corpus.sync("o", [Document(n, "o", n, t) for n, t in texts.items()], str(number))
+        corpus.sync("o", [Document(n, n, t) for n, t in texts.items()], str(number))
         acknowledge(number)
     corpus.passages(Chunking.parse("fixed-64-10"))
 

@@ -2,7 +2,7 @@
 
 import json
 
-from stategate.stores.files import write_text
+from stategate.stores.files import write_lines, write_text
 from stategate.stores.trace_store import TraceStore
 from stategate.stores.traces import Event
 from tests.faults.scenarios import kept
@@ -24,7 +24,7 @@ def work(folder, acknowledge):
         store.write_step(episode, step, events, reward=float(number), done=last)
         write_text(mark, str(number + 1))
         acknowledge(number)
-    store.export_jsonl(folder / "out.jsonl")
+    write_lines(folder / "out.jsonl", store.exported())
 
 
 def check(folder, acknowledged):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from tqdm import tqdm
 
-from stategate.stores.assets.weights import load_weights, save_weights
+from stategate.stores.assets.weights import load_arrays, save_weights
 from stategate.trainers.settings import Settings
 from stategate.trainers.trainer import Trainer
 
@@ -60,8 +60,8 @@ def check(folder, acknowledged):
     assert epochs == sorted(set(epochs)), f"an epoch is there twice: {epochs}"
     if not any(what == "saved" for what, _ in acknowledged):
         return None
-    tensors, _ = load_weights(str(folder / "model"), "t")
-    weights = hashlib.sha256(b"".join(t.numpy().tobytes() for t in tensors.values())).hexdigest()
+    arrays, _ = load_arrays(str(folder / "model"), "t")
+    weights = hashlib.sha256(b"".join(one.tobytes() for one in arrays.values())).hexdigest()
     assert epochs == list(range(EPOCHS + 1))
     rows = json.loads(history.read_text())
     return [weights, [round(row["gain"], 9) for row in rows]]

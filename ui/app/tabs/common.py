@@ -13,7 +13,7 @@ import gradio as gr
 from gradio.blocks import Block
 from markupsafe import Markup
 
-from stategate.stores.errors import UserError, describe_error, error_with_type
+from stategate.stores.errors import UserError, describe_error, error_with_type, missing_extra
 from stategate.stores.progress import reports_to
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.html import macros, note
@@ -237,6 +237,7 @@ def number_of(event: gr.EventData, key: str, below: int) -> int | None:
 
 def problem_of(error: BaseException) -> str:
     """Tell an error in one line."""
+    error = missing_extra(error) or error
     is_known = isinstance(error, UserError)
     return describe_error(error, 1000) if is_known else error_with_type(error, 300)
 
