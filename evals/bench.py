@@ -51,11 +51,11 @@ def bench_webshop(settings: Bench) -> Iterator[Row]:
 def _walk(shop: WebShop, rng: random.Random, seconds: float) -> float:
     """Take random legal steps, a fresh goal after each purchase; return steps a second."""
     steps = 0
-    session, page = shop.reset(goal=rng.randrange(len(shop.goals)))
+    session, page = shop.reset({"goal": rng.randrange(len(shop.goals))})
     started = time.perf_counter()
     while time.perf_counter() < started + seconds:
         if page.done:
-            session, page = shop.reset(goal=rng.randrange(len(shop.goals)))
+            session, page = shop.reset({"goal": rng.randrange(len(shop.goals))})
         action = rng.choice(page.actions)
         if takes_text(action):
             words = shop.instruction(session).split()
