@@ -14,7 +14,7 @@ al., 2021):
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from stategate.envs.alfworld.grammar import NOT, Grammar, TextGenerator, read_grammar
 from stategate.envs.alfworld.logic import Binding, Extent, Fact, Row, State, solutions
@@ -78,12 +78,12 @@ class Game:
         self._is_won = solutions(problem.goal, (), (), self.start)
         #: Of each action, what finds its possible bindings, and for each effect, whether it happens.
         self._searches = [
-            solutions(action.precondition, [*dict(action.parameters)], (), self.start)
+            solutions(action.precondition, action.parameters, (), self.start)
             for action in domain.actions
         ]
         self._conditions = [
             [
-                solutions(effect.condition, (), dict(action.parameters), self.start)
+                solutions(effect.condition, (), action.parameters, self.start)
                 for effect in action.effects
             ]
             for action in domain.actions
@@ -95,7 +95,13 @@ class Game:
     @classmethod
     def read(cls, text: str) -> "Game":
         """Read a game file's text. Raises ``UserError``."""
-        data = _fields_of(text)
+        with user_error_context("the game file is no JSON"):
+            data = parse_json(text)
+        if not isinstance(data, dict):
+            raise UserError("the game file is no JSON object")
+        for name in _FIELDS:
+            if not isinstance(data.get(name), str) or not data[name].strip():
+                raise UserError(f"the game file has no {name}")
         with user_error_context("the game file cannot be read", kinds=(*UNREADABLE, SyntaxError)):
             domain, grammar = read_domain(data["pddl_domain"]), read_grammar(data["grammar"])
             unsaid = {action.name for action in domain.actions} - {*grammar.actions}
@@ -163,7 +169,7 @@ class Game:
         """Return the state after a step. A fact that it both adds and removes is added."""
         number, row = move
         action = self.domain.actions[number]
-        values = dict(zip(dict(action.parameters), row, strict=True))
+        values = dict(zip(action.parameters, row, strict=True))
         outcome: dict[Fact, bool] = {}
         for effect, happens in zip(action.effects, self._conditions[number], strict=True):
             if effect.atom[0] in self.fluents and happens(state, values):
@@ -196,18 +202,6 @@ class Game:
         return one_line(self.intro().rpartition(_TASK)[2])
 
 
-def _fields_of(text: str) -> dict[str, Any]:
-    """Return a game file's fields. Raises ``UserError`` where one is missing or no text."""
-    with user_error_context("the game file is no JSON"):
-        data = parse_json(text)
-    if not isinstance(data, dict):
-        raise UserError("the game file is no JSON object")
-    for name in _FIELDS:
-        if not isinstance(data.get(name), str) or not data[name].strip():
-            raise UserError(f"the game file has no {name}")
-    return data
-
-
 def _named(ids: Iterable[str], mentioned: set[str]) -> dict[str, str]:
     """Return the names by ids; only the ids that a fact mentions are counted."""
     bases = {}
@@ -224,7 +218,7 @@ def _named(ids: Iterable[str], mentioned: set[str]) -> dict[str, str]:
 
 
 def _slots(action: Action, row: Row) -> Binding:
-    variables = (f"{variable}:{kind}" for variable, kind in action.parameters)
+    variables = (f"{variable}:{kind}" for variable, kind in action.parameters.items())
     return dict(zip(variables, row, strict=True))
 
 
@@ -240,7 +234,7 @@ def _is_idle(action: Action, row: Row) -> bool:
     An effect that adds a fact changes nothing where the precondition holds that fact, and one that
     removes a fact where another effect adds it.
     """
-    values = dict(zip(dict(action.parameters), row, strict=True))
+    values = dict(zip(action.parameters, row, strict=True))
     atoms = (part for part in conjuncts(action.precondition) if part[0] not in CONNECTIVES)
     idle = {(_ground(atom, values), True) for atom in atoms}
     idle |= {(_ground(effect.atom, values), False) for effect in action.effects if effect.holds}

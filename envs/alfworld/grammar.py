@@ -151,9 +151,8 @@ _PIECE = re.compile(r"'([^']*)'|(\w+)(?:\.(\w+))?")
 _PREDICATE = re.compile(r"\s*([\w@-]+)\s*\(([^()]*)\)\s*")
 
 
-@lru_cache(maxsize=64)
 def read_grammar(text: str) -> Grammar:
-    """Read a game's grammar; equal parts of texts are read once. Raises ``ValueError`` and its like."""
+    """Read a game's grammar; equal blocks are read once. Raises ``ValueError`` and its like."""
     rules: dict[str, _Rule] = {}
     for block in _GRAMMAR.findall(text):
         rules.update(_rules(block))

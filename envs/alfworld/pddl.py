@@ -18,7 +18,6 @@ OBJECT = "object"
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _COMMENT = re.compile(r";[^\n]*")
 
-Variables: TypeAlias = tuple[tuple[str, str], ...]
 Fact: TypeAlias = tuple[str, ...]
 
 
@@ -81,10 +80,10 @@ class Effect:
 
 @dataclass(frozen=True)
 class Action:
-    """An action schema."""
+    """An action schema. ``parameters`` are its variables with their types."""
 
     name: str
-    parameters: Variables
+    parameters: Mapping[str, str]
     precondition: Formula
     effects: tuple[Effect, ...]
 
@@ -191,11 +190,10 @@ def _typed(words: Sequence[str]) -> list[tuple[str, str]]:
 def _action(body: Sequence[Any], arity: Mapping[str, int]) -> Action:
     name, *fields = body
     fields_by_name = dict(zip(fields[::2], fields[1::2], strict=True))
-    parameters = tuple(_typed(fields_by_name.get(":parameters", [])))
-    scope = dict(parameters)
-    precondition = _formula(fields_by_name.get(":precondition", []), scope, arity)
-    effects = tuple(_effects(fields_by_name.get(":effect", []), scope, arity))
-    return Action(name, parameters, typed(scope, precondition), effects)
+    parameters = dict(_typed(fields_by_name.get(":parameters", [])))
+    precondition = _formula(fields_by_name.get(":precondition", []), parameters, arity)
+    effects = tuple(_effects(fields_by_name.get(":effect", []), parameters, arity))
+    return Action(name, parameters, typed(parameters, precondition), effects)
 
 
 def _formula(tree: Any, scope: Mapping[str, str], arity: Mapping[str, int]) -> Formula:

@@ -56,15 +56,13 @@ def score(
     matched_options = sum(
         any(_ratio(value, str(want)) > 85 for value in chosen) for want in targets
     )
-    affordable = price <= goal["price_upper"] if goal["price_upper"] > 0 else None
+    affordable = price <= goal["price_upper"]
     total = len(attributes) + len(named) + 1
-    reward = (matched + matched_options + bool(affordable)) / total * kind["r_type"]
+    reward = (matched + matched_options + affordable) / total * kind["r_type"]
     parts = {**kind, "r_att": matched / len(attributes), "w_att": len(attributes) / total}
     if targets:
         parts |= {"r_option": matched_options / len(targets), "w_option": len(targets) / total}
-    if affordable is not None:
-        parts |= {"r_price": affordable, "w_price": 1 / total}
-    return reward, parts
+    return reward, {**parts, "r_price": affordable, "w_price": 1 / total}
 
 
 #: Why a purchase for somebody's own words has no reward.
@@ -93,7 +91,7 @@ def outcome(
     own = {"name": "Bought", "title": bought.name, "amount": bought.price_tag}
     cards = [{**own, "facts": _pairs(options)}]
     if goal is not None:
-        limit = f"below ${goal['price_upper']:.2f}" if goal["price_upper"] > 0 else ""
+        limit = f"below ${goal['price_upper']:.2f}"
         other = {"name": "Wanted", "title": goal["name"], "amount": limit}
         facts, tags = _pairs(goal["goal_options"]), list(goal["attributes"])
         cards.append({**other, "facts": facts, "tags": tags})
