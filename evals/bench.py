@@ -28,7 +28,7 @@ _KINDS = ("full", "retrieve", "compress")
 def bench_webshop(settings: Bench) -> Iterator[Row]:
     """Yield one row: load, steps/s (random walks, purchases included) and search p50/p95.
 
-    The nouns of titles, parsed once per machine, are made ready before the walks.
+    The nouns of titles, parsed once a process, are made ready before the walks.
     """
     started = time.perf_counter()
     shop = WebShop.load(data_folder(settings.data, "webshop"), observation="text")

@@ -265,7 +265,9 @@ def _file(sample, **changes):
             f"{'(not ' * 900}{')' * 900}))"
         },
         {"pddl_domain": "(define (domain x) (:predicates (p)) (:durative-action a :effect (p)))"},
-        {"pddl_domain": "(define (domain x) (:types a - b) (:predicates (p)) (:action a :effect (p)))"},
+        {
+            "pddl_domain": "(define (domain x) (:types a - b) (:predicates (p)) (:action a :effect (p)))"
+        },
         {"pddl_domain": "(define (domain x) (:predicates (p)) (:action a :precondition (p ?x)))"},
         {"grammar": "action look {"},
         {"grammar": 'grammar :: """{"intro": [{"rhs": 3}]}""";'},
