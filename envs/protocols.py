@@ -435,16 +435,6 @@ def is_legal(action: str, affordances: Sequence[str]) -> bool:
     )
 
 
-def nearest_actions(action: str, legal: Sequence[str], most: int = 5) -> str:
-    """Return up to ``most`` legal actions in one line, those spelt most like ``action`` first."""
-    from rapidfuzz import fuzz, process, utils
-
-    scorer, processor = fuzz.token_sort_ratio, utils.default_process
-    found = process.extract(action, legal, scorer=scorer, processor=processor, limit=most)
-    more = len(legal) - len(found)
-    return ", ".join(one for one, _, _ in found) + (f" and {more} more" if more > 0 else "")
-
-
 def answer(text: str) -> str:
     """Return the action that answers with ``text`` (with "(nothing)" where there is none)."""
     return f"answer[{text.strip() or '(nothing)'}]"

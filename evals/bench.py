@@ -28,7 +28,7 @@ _KINDS = ("full", "retrieve", "compress")
 def bench_webshop(settings: Bench) -> Iterator[Row]:
     """Yield one row: load, steps/s (random walks, purchases included) and search p50/p95.
 
-    The nouns of titles, parsed once per machine, are made ready before the walks.
+    The nouns of titles, parsed once a process, are made ready before the walks.
     """
     started = time.perf_counter()
     shop = WebShop.load(data_folder(settings.data, "webshop"), observation="text")
@@ -51,11 +51,11 @@ def bench_webshop(settings: Bench) -> Iterator[Row]:
 def _walk(shop: WebShop, rng: random.Random, seconds: float) -> float:
     """Take random legal steps, a fresh goal after each purchase; return steps a second."""
     steps = 0
-    session, page = shop.reset(goal=rng.randrange(len(shop.goals)))
+    session, page = shop.reset({"goal": rng.randrange(len(shop.goals))})
     started = time.perf_counter()
     while time.perf_counter() < started + seconds:
         if page.done:
-            session, page = shop.reset(goal=rng.randrange(len(shop.goals)))
+            session, page = shop.reset({"goal": rng.randrange(len(shop.goals))})
         action = rng.choice(page.actions)
         if takes_text(action):
             words = shop.instruction(session).split()

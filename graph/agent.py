@@ -126,8 +126,6 @@ def require_fit(config: Config) -> None:
         for name in params.checkpoints():
             find_weights(name)
         if problem := params.misfit(config.env):
-            kinds = registry().kinds(params.slot)
-            fits = {kind for kind, k in kinds.items() if k.cls.fits(config.env)} - {params.kind}
-            raise UserError(
-                f"{problem}: set {params.slot}.kind to one of {', '.join(sorted(fits))}"
-            )
+            fits = registry().fitting(params.slot, config.env)
+            others = ", ".join(kind for kind in fits if kind != params.kind)
+            raise UserError(f"{problem}: set {params.slot}.kind to one of {others}")

@@ -4,11 +4,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any, cast
 
 from langchain_core.runnables import RunnableConfig
 
-from stategate.envs.protocols import Observation, fill, nearest_actions, takes_text
+from stategate.envs.protocols import Observation, fill, takes_text
 from stategate.graph.agent import Agent
 from stategate.graph.build import Graph
 from stategate.graph.checkpoints import thread_name
@@ -404,5 +405,7 @@ def _legal_form(agent: Agent, action: str, observation: Observation) -> str:
     for legal in (text, parse(text, observation.actions)):
         if legal is not None and agent.resources.profile.view.actions.accepts(legal, observation):
             return legal
-    nearest = nearest_actions(action, observation.actions)
-    raise UserError(f"illegal action '{action[:200]}' on this page: possible are {nearest}")
+    nearest = get_close_matches(action, observation.actions, n=5, cutoff=0)
+    more = len(observation.actions) - len(nearest)
+    possible = ", ".join(nearest) + (f" and {more} more" if more else "")
+    raise UserError(f"illegal action '{action[:200]}' on this page: possible are {possible}")

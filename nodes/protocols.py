@@ -328,9 +328,9 @@ class Params(BaseModel, ABC):
 
     def misfit(self, env: "EnvParams") -> str:
         """Say in one line why this node cannot work in the world ``env``, "" where it can."""
-        if not self.worlds or env.view().name in self.worlds:
+        if self.fits(env):
             return ""
-        made_for = " or ".join(self.worlds)
+        made_for = " or ".join(self.worlds) or "conversations"
         return f"{self.slot}.kind={self.kind} is made for {made_for}, not for {env.kind}"
 
     def checkpoints(self) -> tuple[str, ...]:

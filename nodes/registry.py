@@ -64,7 +64,7 @@ class Registry:
         if registered is not None and registered.cls is not cls:
             raise UserError(
                 f"two packages offer {slot} kind '{kind}': {registered.owner} "
-                f"({_full_name(registered.cls)}) and {owner} ({_full_name(cls)}): uninstall one"
+                f"({registered.cls!r}) and {owner} ({cls!r}): uninstall one"
             )
         self.slots[slot][kind] = Kind(cls, owner)
 
@@ -183,10 +183,6 @@ def _identity(cls: object) -> tuple[str, str]:
             f"{cls.__name__} does not define {', '.join(sorted(cls.__abstractmethods__))}"
         )
     return slot, kind
-
-
-def _full_name(cls: type) -> str:
-    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def _parse_as(slot: str) -> BeforeValidator:

@@ -62,7 +62,7 @@ def practice(
     wordings ``wording``, those held out in ``exam``; some stay as the template says them.
     """
     rng = random.Random(seed)
-    real = shop.ranges["training"]
+    real = shop.training
     if not real:
         raise UserError("every product is used by a test goal: no product is left to train on")
     products = sorted({shop.goals[i]["asin"] for i in real})

@@ -14,25 +14,19 @@ al., 2021):
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from stategate.envs.alfworld.grammar import NOT, Grammar, Slot, TextGenerator, read_grammar
-from stategate.envs.alfworld.logic import (
-    Compiler,
-    Extent,
-    Fact,
-    Row,
-    State,
-    conjuncts,
-    predicates_of,
-)
+from stategate.envs.alfworld.grammar import NOT, Grammar, TextGenerator, read_grammar
+from stategate.envs.alfworld.logic import Binding, Extent, Fact, Row, State, solutions
 from stategate.envs.alfworld.pddl import (
     CONNECTIVES,
-    OBJECT,
+    TRUE,
     Action,
     Domain,
     Formula,
     Problem,
+    conjuncts,
+    predicates_of,
     read_domain,
     read_problem,
 )
@@ -58,16 +52,12 @@ class Game:
     def __init__(self, domain: Domain, problem: Problem, grammar: Grammar) -> None:
         self.domain = domain
         self._grammar = grammar
-        kinds = {own: {*domain.ancestors(own), OBJECT} for own in set(problem.objects.values())}
         self._names = _named(problem.objects, {id_ for fact in problem.init for id_ in fact[1:]})
         self._ids = {name: id_ for id_, name in self._names.items()}
         things = {
             id_: {"name": self._names[id_], "id": id_, "type": own, **_ARTICLES}
             for id_, own in problem.objects.items()
         }
-        self._text = TextGenerator(
-            grammar, things, lambda id_, kind: kind in kinds[problem.objects[id_]]
-        )
         changing = {effect.atom[0] for a in domain.actions for effect in a.effects}
         formulas = [
             formula
@@ -80,20 +70,22 @@ class Game:
         self.fluents = frozenset(changing & read)
         self._undone = frozenset(p for p in self.fluents if NOT + p in grammar.reads)
         rows: dict[str, list[Row]] = {}
-        for predicate, *ids in problem.init:
+        for predicate, *ids in (*problem.init, *problem.types):
             if predicate in read:
                 rows.setdefault(predicate, []).append(tuple(ids))
         self.start = State({predicate: Extent(own) for predicate, own in rows.items()})
-        members: dict[str, set[str]] = {}
-        for id_, own in problem.objects.items():
-            for kind in kinds[own]:
-                members.setdefault(kind, set()).add(id_)
-        solutions = Compiler(members, self.start).solutions
-        self._is_won = solutions((), problem.goal)
+        self._text = TextGenerator(grammar, things, self.start)
+        self._is_won = solutions(problem.goal, (), (), self.start)
         #: Of each action, what finds its possible bindings, and for each effect, whether it happens.
-        self._searches = [solutions(a.parameters, a.precondition) for a in domain.actions]
+        self._searches = [
+            solutions(action.precondition, action.parameters, (), self.start)
+            for action in domain.actions
+        ]
         self._conditions = [
-            [solutions((), effect.condition, action.parameters) for effect in action.effects]
+            [
+                solutions(effect.condition, (), action.parameters, self.start)
+                for effect in action.effects
+            ]
             for action in domain.actions
         ]
         self.commands = lru_cache(_STATES)(self._commands)
@@ -103,7 +95,13 @@ class Game:
     @classmethod
     def read(cls, text: str) -> "Game":
         """Read a game file's text. Raises ``UserError``."""
-        data = fields_of(text)
+        with user_error_context("the game file is no JSON"):
+            data = parse_json(text)
+        if not isinstance(data, dict):
+            raise UserError("the game file is no JSON object")
+        for name in _FIELDS:
+            if not isinstance(data.get(name), str) or not data[name].strip():
+                raise UserError(f"the game file has no {name}")
         with user_error_context("the game file cannot be read", kinds=(*UNREADABLE, SyntaxError)):
             domain, grammar = read_domain(data["pddl_domain"]), read_grammar(data["grammar"])
             unsaid = {action.name for action in domain.actions} - {*grammar.actions}
@@ -129,7 +127,7 @@ class Game:
         rows: dict[str, set[Row]] = {}
         for predicate, row in changes:
             rows.setdefault(predicate, set()).add(row)
-        changed = {name: Extent(self.start.of(name).members ^ own) for name, own in rows.items()}
+        changed = {name: Extent({*self.start.of(name).rows} ^ own) for name, own in rows.items()}
         return State({**self.start.extents, **changed}, changes)
 
     def changes(self, state: State) -> list[list[str]]:
@@ -141,7 +139,7 @@ class Game:
 
     def has_won(self, state: State) -> bool:
         """Say whether the goal holds."""
-        return bool(self._is_won(state, ()))
+        return bool(self._is_won(state, {}))
 
     def contents(self, state: State) -> dict[str, list[str]]:
         """Return the names of the things at each place, of places that hold any."""
@@ -158,7 +156,8 @@ class Game:
         for number, solve in enumerate(self._searches):
             action = self.domain.actions[number]
             template = self._grammar.actions[action.name]["template"]
-            for row in solve(state, ()):
+            for binding in solve(state, {}):
+                row = tuple(binding.values())
                 if not self._is_idle(number, row):
                     command = self._text.expand(template, state, _slots(action, row))
                     moves.setdefault(command, (number, row))
@@ -170,15 +169,19 @@ class Game:
         """Return the state after a step. A fact that it both adds and removes is added."""
         number, row = move
         action = self.domain.actions[number]
-        values = dict(zip(dict(action.parameters), row, strict=True))
+        values = dict(zip(action.parameters, row, strict=True))
         outcome: dict[Fact, bool] = {}
         for effect, happens in zip(action.effects, self._conditions[number], strict=True):
-            if effect.atom[0] in self.fluents and happens(state, row):
+            if effect.atom[0] in self.fluents and happens(state, values):
                 fact = _ground(effect.atom, values)
                 outcome[fact] = effect.holds or outcome.get(fact, False)
         undone = [(fact, holds) for fact, holds in outcome.items() if fact[0] in self._undone]
         outcome |= {(NOT + predicate, own): not holds for (predicate, own), holds in undone}
-        same = {fact for fact, holds in outcome.items() if holds == self.start.holds(*fact)}
+        same = {
+            fact
+            for fact, holds in outcome.items()
+            if holds == (fact[1] in self.start.of(fact[0]).rows)
+        }
         return self._state(state.changes.union(outcome) - same)
 
     # Texts ------------------------------------------------------------------------------------------
@@ -199,18 +202,6 @@ class Game:
         return one_line(self.intro().rpartition(_TASK)[2])
 
 
-def fields_of(text: str) -> dict[str, Any]:
-    """Return a game file's fields. Raises ``UserError`` where one is missing or no text."""
-    with user_error_context("the game file is no JSON"):
-        data = parse_json(text)
-    if not isinstance(data, dict):
-        raise UserError("the game file is no JSON object")
-    for name in _FIELDS:
-        if not isinstance(data.get(name), str) or not data[name].strip():
-            raise UserError(f"the game file has no {name}")
-    return data
-
-
 def _named(ids: Iterable[str], mentioned: set[str]) -> dict[str, str]:
     """Return the names by ids; only the ids that a fact mentions are counted."""
     bases = {}
@@ -226,9 +217,9 @@ def _named(ids: Iterable[str], mentioned: set[str]) -> dict[str, str]:
     return names
 
 
-def _slots(action: Action, row: Row) -> dict[Slot, str]:
-    slots = ((variable.lstrip("?"), kind) for variable, kind in action.parameters)
-    return dict(zip(slots, row, strict=True))
+def _slots(action: Action, row: Row) -> Binding:
+    variables = (f"{variable}:{kind}" for variable, kind in action.parameters.items())
+    return dict(zip(variables, row, strict=True))
 
 
 def _ground(atom: Formula, values: Mapping[str, str]) -> Fact:
@@ -240,14 +231,14 @@ def _ground(atom: Formula, values: Mapping[str, str]) -> Fact:
 def _is_idle(action: Action, row: Row) -> bool:
     """Say whether a binding can change nothing, whatever the state.
 
-    An effect that adds a fact changes nothing where the precondition holds that fact. One that removes
-    a fact changes nothing where another effect adds it, or where the precondition denies it.
+    An effect that adds a fact changes nothing where the precondition holds that fact, and one that
+    removes a fact where another effect adds it.
     """
-    values = dict(zip(dict(action.parameters), row, strict=True))
-    idle = set()
-    for part in conjuncts(action.precondition):
-        atom = part[1] if part[0] == "not" else part
-        if atom[0] not in CONNECTIVES:
-            idle.add((_ground(atom, values), atom is part))
-    idle |= {(_ground(e.atom, values), False) for e in action.effects if e.is_plain and e.holds}
-    return all(e.is_plain and (_ground(e.atom, values), e.holds) in idle for e in action.effects)
+    values = dict(zip(action.parameters, row, strict=True))
+    atoms = (part for part in conjuncts(action.precondition) if part[0] not in CONNECTIVES)
+    idle = {(_ground(atom, values), True) for atom in atoms}
+    idle |= {(_ground(effect.atom, values), False) for effect in action.effects if effect.holds}
+    return all(
+        effect.condition == TRUE and (_ground(effect.atom, values), effect.holds) in idle
+        for effect in action.effects
+    )

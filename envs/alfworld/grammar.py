@@ -13,21 +13,21 @@ those are a list with commas.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TypeAlias
 
-from stategate.envs.alfworld.logic import State
+from stategate.envs.alfworld.logic import Binding, State, solutions
+from stategate.envs.alfworld.pddl import Formula, predicates_of, typed
 from stategate.stores.errors import UserError
 from stategate.stores.files import parse_json
 
 NOT = "not_"  # before a predicate: the fact was true once, and a step made it false
 _DEPTH = 40  # rules within rules
 
-#: A placeholder: its name and type.
-Slot: TypeAlias = tuple[str, str]
-Query: TypeAlias = tuple[tuple[str, tuple[Slot, ...]], ...]
+#: A formula and its variables in order; "o:object" is the variable "?o:object".
+Query: TypeAlias = tuple[Formula, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class _Symbol:
 
 @dataclass(frozen=True)
 class _Value:
-    """The first of some sums that is not empty: of texts, and of (thing, its word)."""
+    """The sum of texts, and of (thing, its word)."""
 
-    sums: tuple[tuple[str | tuple[str, str], ...], ...]
+    pieces: tuple[str | tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -73,18 +73,18 @@ class TextGenerator:
         self,
         grammar: Grammar,
         things: Mapping[str, Mapping[str, str]],
-        is_a: Callable[[str, str], bool],
+        initial: State,
     ) -> None:
         self._grammar = grammar
         self._things = things
-        self._is_a = is_a
+        self._solutions = cache(lambda query, bound: solutions(query[0], query[1], bound, initial))
 
-    def expand(self, text: str, state: State, binding: Mapping[Slot, str]) -> str:
+    def expand(self, text: str, state: State, binding: Binding) -> str:
         """Return ``text`` with all its symbols derived; ``binding`` gives the things it is about."""
-        return "".join(self._derive(text_nodes(text), state, dict(binding), 0))
+        return "".join(self._derive(text_nodes(text), state, binding, 0))
 
     def _derive(
-        self, nodes: Sequence[_Node], state: State, binding: dict[Slot, str], depth: int
+        self, nodes: Sequence[_Node], state: State, binding: Binding, depth: int
     ) -> Iterator[str]:
         if depth > _DEPTH:
             raise UserError("the game's grammar has rules that go round in a circle")
@@ -98,7 +98,7 @@ class TextGenerator:
             else:
                 yield from self._each(node, state, binding, depth)
 
-    def _rule(self, name: str, state: State, binding: dict[Slot, str], depth: int) -> Iterator[str]:
+    def _rule(self, name: str, state: State, binding: Binding, depth: int) -> Iterator[str]:
         if name not in self._grammar.rules:
             raise UserError(f"the game's grammar has no rule '{name}'")
         for condition, nodes in self._grammar.rules[name]:
@@ -106,9 +106,7 @@ class TextGenerator:
                 yield from self._derive(nodes, state, binding, depth + 1)
                 return
 
-    def _each(
-        self, node: _Each, state: State, binding: dict[Slot, str], depth: int
-    ) -> Iterator[str]:
+    def _each(self, node: _Each, state: State, binding: Binding, depth: int) -> Iterator[str]:
         bindings = self.answers(node.query, state, binding)
         texts = ["".join(self._derive((node.part,), state, b, depth)) for b in bindings]
         if not texts:
@@ -119,32 +117,14 @@ class TextGenerator:
                 yield from self._rule(name, state, binding, depth)
             yield text
 
-    def answers(
-        self, query: Query, state: State, binding: dict[Slot, str], place: int = 0
-    ) -> Iterator[dict[Slot, str]]:
+    def answers(self, query: Query, state: State, binding: Binding) -> Iterator[Binding]:
         """Yield the bindings that answer ``query``, in the order of the facts; no thing twice."""
-        if place == len(query):
-            yield dict(binding)
-            return
-        predicate, slots = query[place]
-        places = tuple(i for i, slot in enumerate(slots) if slot in binding)
-        key = tuple(binding[slots[i]] for i in places)
-        for row in state.of(predicate).at(places).get(key, ()):
-            grown = dict(binding)
-            for i, slot in enumerate(slots):
-                value = row[i]
-                if slot in grown:
-                    if grown[slot] != value:
-                        break
-                elif value in grown.values() or not self._is_a(value, slot[1]):
-                    break
-                else:
-                    grown[slot] = value
-            else:
-                yield from self.answers(query, state, grown, place + 1)
+        for one in self._solutions(query, tuple(binding))(state, binding):
+            if len({*one.values()}) - len({*binding.values()}) == len(one) - len(binding):
+                yield one
 
-    def _value(self, node: _Value, binding: Mapping[Slot, str]) -> str:
-        things = {name: self._things[id_] for (name, _), id_ in binding.items()}
+    def _value(self, node: _Value, binding: Binding) -> str:
+        things = {slot[1:].partition(":")[0]: self._things[id_] for slot, id_ in binding.items()}
 
         def word(piece: str | tuple[str, str]) -> str:
             if isinstance(piece, str):
@@ -154,7 +134,7 @@ class TextGenerator:
                 raise UserError(f"the game's grammar speaks of '{name}', which is nothing here")
             return things[name].get(field_, "")
 
-        return next(filter(None, ("".join(map(word, pieces)) for pieces in node.sums)), "")
+        return "".join(map(word, node.pieces))
 
 
 # Reading ------------------------------------------------------------------------------------------
@@ -171,9 +151,8 @@ _PIECE = re.compile(r"'([^']*)'|(\w+)(?:\.(\w+))?")
 _PREDICATE = re.compile(r"\s*([\w@-]+)\s*\(([^()]*)\)\s*")
 
 
-@lru_cache(maxsize=64)
 def read_grammar(text: str) -> Grammar:
-    """Read a game's grammar; equal parts of texts are read once. Raises ``ValueError`` and its like."""
+    """Read a game's grammar; equal blocks are read once. Raises ``ValueError`` and its like."""
     rules: dict[str, _Rule] = {}
     for block in _GRAMMAR.findall(text):
         rules.update(_rules(block))
@@ -187,7 +166,8 @@ def read_grammar(text: str) -> Grammar:
     queries = [query for text in texts for query in _queries(text_nodes(text))]
     for condition, nodes in (one for rule in rules.values() for one in rule):
         queries += [condition, *_queries(nodes)]
-    return Grammar(actions, rules, frozenset(name for query in queries for name, _ in query))
+    reads = frozenset().union(*(predicates_of(formula) for formula, _ in queries))
+    return Grammar(actions, rules, reads)
 
 
 @lru_cache(maxsize=256)
@@ -225,31 +205,26 @@ def text_nodes(text: str) -> tuple[_Node, ...]:
 
 
 def _expression(text: str) -> _Value:
-    """Read "o.indefinite + ' ' + o.name" or "o.name or o.id"; a thing alone is its name."""
-    sums = []
-    for alternative in text.split(" or "):
-        pieces = [_PIECE.fullmatch(piece.strip()) for piece in alternative.split("+")]
-        if None in pieces:
-            raise ValueError(f"its grammar's expression {text[:60]}")
-        sums.append(tuple(p[1] or (p[2], p[3] or "name") for p in pieces if p is not None))
-    return _Value(tuple(sums))
+    """Read "o.indefinite + ' ' + o.name"; a thing alone is its name, which never needs an " or "."""
+    pieces = [_PIECE.fullmatch(piece.strip()) for piece in text.partition(" or ")[0].split("+")]
+    if None in pieces:
+        raise ValueError(f"its grammar's expression {text[:60]}")
+    return _Value(tuple(p[1] or (p[2], p[3] or "name") for p in pieces if p is not None))
 
 
 def _query(text: str) -> Query:
     """Read "at(a:agent, l:place) & not_open(l:place)"; raises ``ValueError`` for anything else."""
-    conditions: list[tuple[str, tuple[Slot, ...]]] = []
+    atoms: list[Formula] = []
+    kinds: dict[str, str] = {}
     for condition in text.split("&") if text.strip() else ():
         part = _PREDICATE.fullmatch(condition)
         if part is None:
             raise ValueError(f"condition '{text[:60]}'")
-        slots = tuple(_slot(word) for word in part[2].split(",") if word.strip())
-        conditions.append((part[1], slots))
-    return tuple(conditions)
-
-
-def _slot(word: str) -> Slot:
-    name, colon, kind = (part.strip() for part in word.partition(":"))
-    return (name, kind if colon else name)
+        words = (word.partition(":") for word in part[2].split(",") if word.strip())
+        slots = {f"?{name.strip()}:{(kind or name).strip()}": kind for name, _, kind in words}
+        atoms.append((part[1], *slots))
+        kinds |= slots
+    return typed(kinds, ("and", *atoms)), tuple(kinds)
 
 
 def _queries(nodes: Sequence[_Node]) -> list[Query]:

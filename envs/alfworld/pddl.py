@@ -1,15 +1,16 @@
 """PDDL domains and problems with ADL conditions and effects, read into plain values.
 
 Reads what games hold of types, predicates, actions, objects, initial facts and a goal: and, or, not,
-imply, exists, when, ``=``; costs are left out. Everything is lower case, as in PDDL. A type that nobody
-declared has no members, as in Fast Downward: ALFWorld's own domain has
-``(?l - location, ?r - receptacle)``, and nothing is of type ``location,``.
+imply, exists, when, ``=``; costs are left out. Everything is lower case, as in PDDL. A type is a
+predicate of its members. One that nobody declared has none, as in Fast Downward: ALFWorld's own domain
+has ``(?l - location, ?r - receptacle)``, and nothing is of type ``location,``.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any, TypeAlias
 
 #: The type of everything.
@@ -17,15 +18,55 @@ OBJECT = "object"
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 _COMMENT = re.compile(r";[^\n]*")
 
-Variables: TypeAlias = tuple[tuple[str, str], ...]
 Fact: TypeAlias = tuple[str, ...]
 
 
-#: A condition as PDDL writes it: ("and", part …), ("or", part …), ("not", part), ("exists", variables,
-#: part), ("=", term, term), or an atom: a predicate, then variables ("?x") and objects.
+#: A condition: ("and", part …), ("or", part …), ("not", part), ("exists", variables, part), or an atom:
+#: a predicate, then variables ("?x") and objects. The types of variables are atoms (:func:`typed`).
 Formula: TypeAlias = tuple[Any, ...]
 TRUE: Formula = ("and",)
 CONNECTIVES = ("and", "or", "not", "exists")
+
+
+def typed(variables: Mapping[str, str], formula: Formula) -> Formula:
+    """Return ``formula`` with the types of its variables as atoms; a type is a predicate "- type"."""
+    return ("and", *((f"- {kind}", name) for name, kind in variables.items()), formula)
+
+
+def parts_of(formula: Formula) -> Formula:
+    """Return the formulas that a formula joins, () of an atom."""
+    return formula[2 if formula[0] == "exists" else 1 :] if formula[0] in CONNECTIVES else ()
+
+
+def conjuncts(formula: Formula) -> list[Formula]:
+    """Return the parts of a conjunction, those of its conjunctions included."""
+    if formula[0] == "and":
+        return [one for part in parts_of(formula) for one in conjuncts(part)]
+    return [formula]
+
+
+def predicates_of(formula: Formula) -> set[str]:
+    """Return the predicates that a formula reads."""
+    own = {formula[0]}.difference(CONNECTIVES)
+    return own.union(*map(predicates_of, parts_of(formula)))
+
+
+def free_of(formula: Formula) -> frozenset[str]:
+    """Return the variables that a formula reads, but for those that it binds itself."""
+    if formula[0] not in CONNECTIVES:
+        return frozenset(word for word in formula[1:] if word.startswith("?"))
+    own = formula[1] if formula[0] == "exists" else ()
+    return frozenset().union(*map(free_of, parts_of(formula))).difference(own)
+
+
+def found_by(formula: Formula) -> frozenset[str]:
+    """Return the free variables to which whatever makes ``formula`` true gives a value."""
+    if formula[0] not in CONNECTIVES:
+        return free_of(formula)
+    parts = [found_by(part) for part in parts_of(formula) if formula[0] != "not"]
+    if formula[0] == "or":
+        return frozenset.intersection(*parts)
+    return free_of(formula).intersection(chain.from_iterable(parts))
 
 
 @dataclass(frozen=True)
@@ -36,45 +77,35 @@ class Effect:
     holds: bool = True
     condition: Formula = TRUE
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it happens whatever the state."""
-        return self.condition == TRUE
-
 
 @dataclass(frozen=True)
 class Action:
-    """An action schema."""
+    """An action schema. ``parameters`` are its variables with their types."""
 
     name: str
-    parameters: Variables
+    parameters: Mapping[str, str]
     precondition: Formula
     effects: tuple[Effect, ...]
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The action schemas of all problems. ``parents`` gives the type above each declared type."""
+    """The action schemas of all problems."""
 
-    parents: Mapping[str, str]
     arity: Mapping[str, int]
     actions: tuple[Action, ...]
-
-    def ancestors(self, kind: str) -> Iterator[str]:
-        """Yield ``kind`` and the types above it, up to the type of everything."""
-        seen: set[str] = set()
-        while kind not in seen:
-            seen.add(kind)
-            yield kind
-            kind = self.parents.get(kind, OBJECT)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One situation: its objects with their types, its initial facts, and its goal."""
+    """One situation: its objects with their types, its initial facts, and its goal.
+
+    ``types`` are the facts that hold in every situation: types, and which objects are equal.
+    """
 
     objects: Mapping[str, str]
     init: tuple[Fact, ...]
+    types: tuple[Fact, ...]
     goal: Formula
 
 
@@ -83,10 +114,13 @@ def read_domain(text: str) -> Domain:
     """Read a domain; one text is read once. Raises ``ValueError`` and its like."""
     sections = _sections(text, "domain")
     arity = {name: len(_typed(terms)) for name, *terms in sections.get(":predicates", [])}
+    arity["="] = 2
     actions = tuple(_action(body, arity) for body in sections["actions"])
     if not actions:
         raise ValueError("the PDDL domain has no :action")
-    return Domain(dict(_typed(sections.get(":types", []))), arity, actions)
+    if any(kind != OBJECT for _, kind in _typed(sections.get(":types", []))):
+        raise ValueError("types of types are not played here")
+    return Domain(arity, actions)
 
 
 def read_problem(text: str, domain: Domain) -> Problem:
@@ -101,7 +135,9 @@ def read_problem(text: str, domain: Domain) -> Problem:
             raise ValueError(f"unknown fact {fact}")
         init.append(tuple(fact))
     (goal,) = sections[":goal"]
-    return Problem(objects, tuple(init), _formula(goal, frozenset(objects), domain.arity))
+    types: list[Fact] = [("=", name, name) for name in objects]
+    types += [(f"- {kind}", name) for name, own in objects.items() for kind in {own, OBJECT}]
+    return Problem(objects, tuple(init), tuple(types), _formula(goal, {}, domain.arity))
 
 
 def _sections(text: str, what: str) -> dict[str, Any]:
@@ -154,15 +190,14 @@ def _typed(words: Sequence[str]) -> list[tuple[str, str]]:
 def _action(body: Sequence[Any], arity: Mapping[str, int]) -> Action:
     name, *fields = body
     fields_by_name = dict(zip(fields[::2], fields[1::2], strict=True))
-    parameters = tuple(_typed(fields_by_name.get(":parameters", [])))
-    scope = frozenset(variable for variable, _ in parameters)
-    precondition = _formula(fields_by_name.get(":precondition", []), scope, arity)
-    effects = tuple(_effects(fields_by_name.get(":effect", []), scope, arity))
-    return Action(name, parameters, precondition, effects)
+    parameters = dict(_typed(fields_by_name.get(":parameters", [])))
+    precondition = _formula(fields_by_name.get(":precondition", []), parameters, arity)
+    effects = tuple(_effects(fields_by_name.get(":effect", []), parameters, arity))
+    return Action(name, parameters, typed(parameters, precondition), effects)
 
 
-def _formula(tree: Any, scope: frozenset[str], arity: Mapping[str, int]) -> Formula:
-    """Read a condition over the variables and objects in ``scope``."""
+def _formula(tree: Any, scope: Mapping[str, str], arity: Mapping[str, int]) -> Formula:
+    """Read a condition over the variables in ``scope``, with their types."""
     if not tree:
         return TRUE
     head, *args = tree
@@ -170,25 +205,23 @@ def _formula(tree: Any, scope: frozenset[str], arity: Mapping[str, int]) -> Form
         return (head, *(_formula(part, scope, arity) for part in args))
     if head == "not":
         (denied,) = args
-        return ("not", _formula(denied, scope, arity))
+        return (head, _formula(denied, scope, arity))
     if head == "imply":
-        before, after = (_formula(part, scope, arity) for part in args)
-        return ("or", ("not", before), after)
+        before, after = args
+        return _formula(["or", ["not", before], after], scope, arity)
     if head == "exists":
-        variables = tuple(_typed(args[0]))
-        part = _formula(args[1], scope | {variable for variable, _ in variables}, arity)
-        return ("exists", variables, part)
-    if head != "=" and arity.get(head) != len(args):
+        variables = dict(_typed(args[0]))
+        part = _formula(args[1], {**scope, **variables}, arity)
+        return (head, tuple(variables), typed(variables, part))
+    if arity.get(head) != len(args):
         raise ValueError(f"({head} …) is no predicate of so many words, and nothing that is played")
     # An object that the problem lacks is no mistake: nothing is true of it.
     if any(word.startswith("?") and word not in scope for word in args):
         raise ValueError(f"{tree} names what nothing declares")
-    if head == "=" and len(args) != 2:
-        raise ValueError(f"{tree} is no equation")
     return (head, *args)
 
 
-def _effects(tree: Any, scope: frozenset[str], arity: Mapping[str, int]) -> Iterator[Effect]:
+def _effects(tree: Any, scope: Mapping[str, str], arity: Mapping[str, int]) -> Iterator[Effect]:
     """Read an effect; costs are left out."""
     if not tree or tree[0] == "increase":
         return

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stategate.envs.alfworld.files import Library, open_library
-from stategate.envs.alfworld.game import NOTHING, Game, fields_of
+from stategate.envs.alfworld.game import NOTHING, Game
 from stategate.envs.alfworld.logic import State
 from stategate.envs.protocols import Observation, Session, World, task_sentence
 from stategate.stores.errors import UserError, user_error_context
@@ -96,11 +96,6 @@ class AlfWorld(World):
     def instruction(self, session: Session) -> str:
         """Return the instruction: the sentence that the task came with, else the game's own."""
         return str(session.get("say") or self._restore(session)[0].instruction)
-
-    def walkthrough(self, name: str) -> tuple[str, ...]:
-        """Return a list of commands that wins the game, () where its file has none."""
-        commands = fields_of(self._library[self._named(name)]()).get("walkthrough")
-        return tuple(map(str, commands)) if isinstance(commands, list) else ()
 
     def contents(self, session: Session) -> dict[str, list[str]]:
         """Return all things by their place, for teachers and pictures: agents do not see them."""

@@ -69,7 +69,7 @@ def human_goals(
 
 #: Goals that the shop can be loaded with.
 Goals = Literal["synthetic", "human", "both"]
-TEST_GOALS, FIRST_TRAINING_GOAL = 500, 1500
+FIRST_TRAINING_GOAL = 1500
 
 
 def make_goals(
@@ -92,28 +92,14 @@ def make_goals(
     return [{"index": i, **goal} for i, goal in enumerate(goals)]
 
 
-def ranges(goals: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
-    """Return the numbers of the synthetic goals for each use; the sides of a line share no product.
+def training_goals(goals: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the numbers of the goals on products that no goal below 1500 uses.
 
-    test: the first 500, for live tests. training: goals on products that no goal below 1500 uses.
-    clean: goals on products of neither. developing: the goals between 500 and 1499 on the test
-    goals' products. On fewer goals the bounds shrink in proportion. human: what people asked for.
+    The first 500 are for live tests. On fewer than 3000 goals the bound is their half.
     """
-    ours = [i for i, goal in enumerate(goals) if isinstance(goal["goal_options"], Mapping)]
-    total = len(ours)
-    first = min(FIRST_TRAINING_GOAL, total // 2)
-    test = min(TEST_GOALS, first // 3)
-    tested = {goals[i]["asin"] for i in ours[:test]}
-    seen = {goals[i]["asin"] for i in ours[:first]}
-    return {
-        "test": ours[:test],
-        "training": [i for i in ours if goals[i]["asin"] not in seen],
-        "clean": [i for i in ours if goals[i]["asin"] in seen - tested],
-        "developing": [i for i in ours[test:first] if goals[i]["asin"] in tested],
-        "human": [
-            i for i, goal in enumerate(goals) if not isinstance(goal["goal_options"], Mapping)
-        ],
-    }
+    first = min(FIRST_TRAINING_GOAL, len(goals) // 2)
+    seen = {goal["asin"] for goal in goals[:first]}
+    return [i for i, goal in enumerate(goals) if goal["asin"] not in seen]
 
 
 def draw_limit(price: float, rng: random.Random) -> tuple[float, str]:

@@ -1,48 +1,32 @@
 """The reward of a purchase, part by part, as the WebShop paper defines and its code computes it.
 
 Titles are compared by their nouns (NOUN and PROPN of en_core_web_sm 3.8.0). Parsing takes milliseconds
-and importing spaCy seconds, so each title is parsed once and its nouns are kept in a file of lines.
+and importing spaCy seconds: the nouns of the sample's titles ship.
 """
 
-import json
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from stategate.envs.webshop.catalogue import SAMPLE, Product
 from stategate.stores.assets.fetch import asset_path
-from stategate.stores.home import cache
-
-_lock = threading.RLock()
+from stategate.stores.files import parse_json
 
 
 @lru_cache(maxsize=1 << 16)
 def nouns(title: str) -> tuple[str, ...]:
     """Return the nouns of ``title`` in lower case, in order, with repeats."""
-    path = cache() / "nouns-en_core_web_sm-3.8.0.jsonl"
-    with _lock:
-        by_title = _parsed_nouns(path)
-        if title not in by_title:
-            by_title[title] = [
-                t.text.lower() for t in _parser()(title) if t.pos_ in ("NOUN", "PROPN")
-            ]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps({title: by_title[title]}) + "\n")
-        return tuple(by_title[title])
+    shipped = _sample_nouns().get(title)
+    tokens = _parser()(title) if shipped is None else ()
+    parsed = (token.text.lower() for token in tokens if token.pos_ in ("NOUN", "PROPN"))
+    return tuple(parsed if shipped is None else shipped)
 
 
-@lru_cache(maxsize=4)
-def _parsed_nouns(path: Path) -> dict[str, list[str]]:
-    """Return nouns by title: the sample's ship, others were parsed before."""
-    by_title: dict[str, list[str]] = json.loads((SAMPLE / "nouns.json").read_text("utf-8"))
-    for line in path.read_text("utf-8").splitlines() if path.is_file() else ():
-        with suppress(ValueError):  # a line that broke off
-            by_title.update(json.loads(line))
-    return by_title
+@lru_cache(maxsize=1)
+def _sample_nouns() -> dict[str, list[str]]:
+    nouns_by_title: dict[str, list[str]] = parse_json((SAMPLE / "nouns.json").read_bytes())
+    return nouns_by_title
 
 
 @lru_cache(maxsize=1)
@@ -72,15 +56,13 @@ def score(
     matched_options = sum(
         any(_ratio(value, str(want)) > 85 for value in chosen) for want in targets
     )
-    affordable = price <= goal["price_upper"] if goal["price_upper"] > 0 else None
+    affordable = price <= goal["price_upper"]
     total = len(attributes) + len(named) + 1
-    reward = (matched + matched_options + bool(affordable)) / total * kind["r_type"]
+    reward = (matched + matched_options + affordable) / total * kind["r_type"]
     parts = {**kind, "r_att": matched / len(attributes), "w_att": len(attributes) / total}
     if targets:
         parts |= {"r_option": matched_options / len(targets), "w_option": len(targets) / total}
-    if affordable is not None:
-        parts |= {"r_price": affordable, "w_price": 1 / total}
-    return reward, parts
+    return reward, {**parts, "r_price": affordable, "w_price": 1 / total}
 
 
 #: Why a purchase for somebody's own words has no reward.
@@ -109,7 +91,7 @@ def outcome(
     own = {"name": "Bought", "title": bought.name, "amount": bought.price_tag}
     cards = [{**own, "facts": _pairs(options)}]
     if goal is not None:
-        limit = f"below ${goal['price_upper']:.2f}" if goal["price_upper"] > 0 else ""
+        limit = f"below ${goal['price_upper']:.2f}"
         other = {"name": "Wanted", "title": goal["name"], "amount": limit}
         facts, tags = _pairs(goal["goal_options"]), list(goal["attributes"])
         cards.append({**other, "facts": facts, "tags": tags})

@@ -20,7 +20,7 @@ from stategate.envs.protocols import Observation, Session, World, task_sentence
 from stategate.envs.webshop import pages
 from stategate.envs.webshop.bm25 import Bm25
 from stategate.envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
-from stategate.envs.webshop.goals import Goals, draw_prices, make_goals, ranges
+from stategate.envs.webshop.goals import Goals, draw_prices, make_goals, training_goals
 from stategate.envs.webshop.reward import outcome, score
 from stategate.envs.webshop.wordings import TEMPLATE, reworded
 from stategate.stores.errors import UserError
@@ -79,10 +79,11 @@ class WebShop(World):
         rng = random.Random(seed)
         self.prices = draw_prices(list(self.products.values()), rng)
         self.goals: list[dict[str, Any]] = make_goals(goals, catalogue, self.prices, rng)
-        #: Numbers of goals by split: clean, developing, human and others.
-        self.ranges: Mapping[str, Sequence[int]] = ranges(self.goals)
-        ours = len(self.goals) - len(self.ranges["human"])  # people's words stay theirs
+        # Goals that people wrote are behind the others, and their options have no names.
+        ours = sum(isinstance(goal["goal_options"], Mapping) for goal in self.goals)
         self.goals[:ours] = reworded(self.goals[:ours], self.products, wording, seed)
+        #: Numbers of the goals to train on.
+        self.training: Sequence[int] = training_goals(self.goals[:ours])
         # Equal scores come out by ASIN, as in the original's index: so index in that order.
         self._by_asin = sorted(self.products.values(), key=lambda product: product.asin)
         self._engine = Bm25(map(search_text, self._by_asin), len(self._by_asin))
@@ -114,29 +115,26 @@ class WebShop(World):
         """Return a task for each goal."""
         return [{"goal": i} for i in range(len(self.goals))]
 
-    def reset(
-        self, task: Mapping[str, Any] | None = None, *, goal: int | None = None
-    ) -> tuple[Session, Observation]:
-        """Start goal number ``goal`` (or ``{"goal": i}``, or ``{"instruction": "free text"}``).
+    def reset(self, task: Mapping[str, Any]) -> tuple[Session, Observation]:
+        """Start ``{"goal": i}``, or ``{"instruction": "free text"}``.
 
         A free instruction has no goal: buying ends the episode with reward 0. Beside a goal, ``say``
         is another sentence for it: pages show that one, the reward stays the goal's.
         """
-        wish = {"goal": goal} if task is None else task
         forms = ({"goal"}, {"goal", "say"}, {"instruction"})
-        if not isinstance(wish, Mapping) or set(wish) not in forms:
+        if not isinstance(task, Mapping) or set(task) not in forms:
             raise UserError(
                 'a WebShop task is {"goal": number}, with "say" if you like, '
                 'or {"instruction": "free text"}'
             )
-        if "instruction" in wish:
-            text = " ".join(str(wish["instruction"]).split())
+        if "instruction" in task:
+            text = " ".join(str(task["instruction"]).split())
             if not text:
                 raise UserError("the instruction is empty: say what to buy")
             session = start(None, text)
         else:
-            words = task_sentence(wish)
-            session = start(self._goal_number(wish["goal"]), words)
+            words = task_sentence(task)
+            session = start(self._goal_number(task["goal"]), words)
         return session, self.observe(session)
 
     def step(self, session: Session, action: str) -> tuple[Session, Observation]:

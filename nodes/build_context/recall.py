@@ -94,14 +94,8 @@ class ConversationContext(ContextParams):
 
     @classmethod
     def fits(cls, env: EnvParams) -> bool:
-        """Say whether the world is a conversation."""
+        """Say whether the world is a conversation: commands would be left out as passages are."""
         return env.conversational
-
-    def misfit(self, env: EnvParams) -> str:
-        """Refuse the pages of other worlds: their commands would be left out as passages are."""
-        if env.conversational:
-            return ""
-        return f"context.kind={self.kind} is made for conversations, not for {env.kind}"
 
     def conversation(
         self, resources: Resources, find: Find, best_last: bool = False

@@ -35,7 +35,7 @@ def test_every_step_of_every_episode(shop):
     session = None
     for row in golden("webshop", "episodes"):
         if row["action"] is None:
-            session, seen = shop.reset(goal=row["session"])
+            session, seen = shop.reset({"goal": row["session"]})
         else:
             session, seen = shop.step(json.loads(json.dumps(session)), row["action"])
         assert seen.text == row["obs_text" if shop.observation == "text" else "obs_rich"]

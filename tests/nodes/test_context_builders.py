@@ -47,7 +47,7 @@ def pages() -> list[ContextRequest]:
     for mode in ("rich", "text"):
         shop = WebShop.load("sample", observation=mode)
         for goal in (0, 7, 40):
-            session, page = shop.reset(goal=goal)
+            session, page = shop.reset({"goal": goal})
             past: list[Event] = []
             for step, action in enumerate(rule_moves(goal)):
                 found.append(request_of(SHOP, shop.instruction(session), page, past))
