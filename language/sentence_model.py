@@ -6,7 +6,6 @@ makes another reader of it: of instructions (``language.instruction.tagger``), o
 (``language.utterance``), of pairs of texts (``language.pairs``).
 """
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
@@ -99,21 +98,6 @@ class SentenceModel:
         return [states[i] for i in range(len(texts))]
 
 
-def _mapped(path: Path) -> dict[str, Floats]:
-    """Return the tensors of float32 of a safetensors file; what nobody reads stays on the disk."""
-    file = np.memmap(path, np.uint8, "r")
-    start = 8 + int.from_bytes(file[:8].tobytes(), "little")
-    tensors = json.loads(file[8:start].tobytes())
-    return {
-        name: file[slice(*(start + offset for offset in tensor["data_offsets"]))]
-        .view("<f4")
-        .reshape(tensor["shape"])
-        .view(np.ndarray)
-        for name, tensor in tensors.items()
-        if tensor.get("dtype") == "F32"
-    }
-
-
 def _threads() -> int:
     """Return the threads that ``OMP_NUM_THREADS`` allows, as for numpy; 0 for one a core."""
     allowed = os.environ.get("OMP_NUM_THREADS", "")
@@ -128,13 +112,14 @@ def _valid(text: str) -> str:
 @cache
 def sentence_model() -> SentenceModel:
     """Return the model, read once; its files are fetched first where they are missing."""
+    from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 
     folder: Path = resolve_name(_ASSETS)("minilm")
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(_TOKENS)
     tokenizer.no_padding()
-    return SentenceModel(_mapped(folder / "model.safetensors"), tokenizer)
+    return SentenceModel(load_file(folder / "model.safetensors"), tokenizer)
 
 
 @cache
