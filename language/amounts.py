@@ -186,17 +186,12 @@ def same(one: Token, other: Token) -> float:
 def number_value(digits: str) -> float:
     """Return the number that digits with points and commas write, in English or continental form."""
     digits = "".join(c for c in digits if c.isdecimal() or c in ".,")
-    point, comma = digits.rfind("."), digits.rfind(",")
-    if point >= 0 and comma >= 0:
-        decimal = "." if point > comma else ","
-    else:
-        decimal = "." if point >= 0 else ","
-    head, mark, tail = digits.rpartition(decimal)
-    is_thousands = len(tail) == 3 and not (point >= 0 and comma >= 0)
-    if not mark or is_thousands or (decimal in head):
-        if decimal == "." and digits.count(".") == 1 and comma < 0:
-            return float(digits)  # "1.500" in English
-        return float(digits.replace(",", "").replace(".", ""))
+    marks = [c for c in digits if c in ".,"]
+    head, mark, tail = digits.rpartition(marks[-1]) if marks else (digits, "", "")
+    # "1.500" is English.
+    is_thousands = len(tail) == 3 and len(set(marks)) == 1 and marks != ["."]
+    if marks.count(mark) != 1 or is_thousands:
+        head, tail = digits, ""
     return float(head.replace(",", "").replace(".", "") + "." + tail)
 
 

@@ -173,12 +173,8 @@ def _yearly(match: re.Match[str], today: datetime, of: Callable[[int], _Times]) 
 
 
 def _number(words: str) -> float:
-    return float(words) if words.isdigit() else _NUMBERS[words.lower()]
-
-
-def _day_number(words: str) -> int:
     digits = re.match(r"\d+", words)
-    return int(digits[0]) if digits else ORDINALS[words.lower()]
+    return float(digits[0] if digits else (_NUMBERS | ORDINALS)[words.lower()])
 
 
 def _month_number(text: str) -> int:
@@ -230,7 +226,7 @@ def _dated(match: re.Match[str], today: datetime) -> _Times:
     if "feast" in groups:
         month, day = _FEASTS[groups["feast"].lower().replace("’", "'")]
     else:
-        month, day = _month_number(groups["month"]), _day_number(groups["day"])
+        month, day = _month_number(groups["month"]), int(_number(groups["day"]))
     return _yearly(match, today, lambda year: _days(datetime(year, month, day, tzinfo=UTC), 0))
 
 
@@ -271,7 +267,7 @@ def _on_weekday(match: re.Match[str], today: datetime) -> _Times:
 
 def _nth(match: re.Match[str], today: datetime) -> _Times:
     """Read "on the 20th", "Friday the 10th"."""
-    day = _day_number(match["day"])
+    day = int(_number(match["day"]))
     months = (_month(today.year, today.month + i) for i in range(-2, 3))
     days = [_days(start, day - 1) for start, end in months if start + timedelta(day - 1) < end]
     return _nearest(days, match, today)

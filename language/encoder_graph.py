@@ -1,10 +1,10 @@
 """BERT's encoder as an ONNX graph, written in memory, for ONNX Runtime to compute.
 
-    file, matrices = encoder_graph(weights, layers=6, heads=12)
+    file = encoder_graph(weights, layers=6, heads=12)
 
 A layer multiplies bytes (Jacob et al. 2018): weights have a scale for each output, what they are
 multiplied with has one for each word piece. So a text's states do not depend on what is read
-with it. Matrices stay outside the file: to write and read them would take longer than all the rest.
+with it.
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,8 @@ _LARGEST = 80
 _OURS = "com.microsoft"  # operators that ONNX Runtime adds
 
 
-def encoder_graph(
-    weights: Mapping[str, NDArray[Any]], *, layers: int, heads: int
-) -> tuple[bytes, dict[str, NDArray[Any]]]:
-    """Return the file of the graph and its matrices by name.
+def encoder_graph(weights: Mapping[str, NDArray[Any]], *, layers: int, heads: int) -> bytes:
+    """Return the file of the graph.
 
     Its inputs are the sums of embeddings ``embedded`` (pieces, width) of texts of one length, and
     ``shape`` (texts, length, -1); its output is the last layer's states (pieces, width).
@@ -44,7 +42,7 @@ def encoder_graph(
         inner = graph.add("Gelu", graph.dense([f"{layer}.intermediate.dense"], hidden))
         outer = graph.dense([f"{layer}.output.dense"], inner)
         hidden = graph.norm(f"{layer}.output.LayerNorm", graph.add("Add", hidden, outer))
-    return graph.file(hidden), graph.matrices
+    return graph.file(hidden)
 
 
 class _Graph:
@@ -55,7 +53,6 @@ class _Graph:
         self._nodes: list[NodeProto] = []
         self._constants: list[TensorProto] = []
         self._names = 0
-        self.matrices: dict[str, NDArray[Any]] = {}
 
     def add(
         self, kind: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any
@@ -67,16 +64,8 @@ class _Graph:
 
     def constant(self, values: NDArray[Any] | np.generic) -> str:
         """Add a tensor."""
-        name, array = self._name(), np.ascontiguousarray(values).reshape(np.shape(values))
-        if array.ndim == 2:
-            self.matrices[name] = array
-            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-            tensor = TensorProto(name=name, dims=array.shape, data_type=kind)
-            tensor.data_location = TensorProto.EXTERNAL
-            tensor.external_data.add(key="location", value="memory")
-        else:
-            tensor = numpy_helper.from_array(array, name)
-        self._constants.append(tensor)
+        name = self._name()
+        self._constants.append(numpy_helper.from_array(np.asarray(values), name))
         return name
 
     def norm(self, name: str, hidden: str) -> str:

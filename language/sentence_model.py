@@ -6,7 +6,6 @@ makes another reader of it: of instructions (``language.instruction.tagger``), o
 (``language.utterance``), of pairs of texts (``language.pairs``).
 """
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
@@ -20,7 +19,7 @@ import numpy as np
 from stategate.language.instruction.weights import Floats, load_checkpoint
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession, OrtValue
+    from onnxruntime import InferenceSession
     from tokenizers import Encoding, Tokenizer
 
 _TOKENS, _WIDTH, _HEADS, _LAYERS = 256, 384, 12, 6
@@ -43,9 +42,9 @@ class SentenceModel:
         self._weights, self._tokenizer, self._adapter = weights, tokenizer, adapter
 
     @cached_property
-    def _session(self) -> tuple["InferenceSession", list["OrtValue"]]:
-        """The session, and the matrices that it reads as long as it lives."""
-        from onnxruntime import InferenceSession, OrtValue, SessionOptions
+    def _session(self) -> "InferenceSession":
+        """The session of the model with its adapter."""
+        from onnxruntime import InferenceSession, SessionOptions
 
         from stategate.language.encoder_graph import encoder_graph
 
@@ -53,14 +52,12 @@ class SentenceModel:
         for layer in (name.removesuffix("/up") for name in adapter if name.endswith("/up")):
             added = adapter[f"{layer}/up"] @ adapter[f"{layer}/down"]
             weights[f"{layer}.weight"] = weights[f"{layer}.weight"] + added
-        file, matrices = encoder_graph(weights, layers=_LAYERS, heads=_HEADS)
-        values = [OrtValue.ortvalue_from_numpy(matrix) for matrix in matrices.values()]
+        file = encoder_graph(weights, layers=_LAYERS, heads=_HEADS)
         options = SessionOptions()
-        options.add_external_initializers(list(matrices), values)
         options.intra_op_num_threads = _threads()
         # Threads that wait for work by spinning take it from other processes.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        return InferenceSession(file, options, providers=["CPUExecutionProvider"]), values
+        return InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
     def adapted(self, adapter: Mapping[str, Floats]) -> "SentenceModel":
         """Return the model with a low-rank adapter added: ``LAYER/up`` @ ``LAYER/down`` to a layer."""
@@ -87,7 +84,7 @@ class SentenceModel:
 
     def _states(self, texts: Sequence["Encoding"]) -> list[Floats]:
         """Return the last layer's states (pieces, 384) of each text; those of a length go together."""
-        weights, states, (session, _) = self._weights, dict[int, Floats](), self._session
+        weights, states = self._weights, dict[int, Floats]()
         words, places, types = (weights[f"embeddings.{n}_embeddings.weight"] for n in _EMBEDDINGS)
         in_order = sorted(range(len(texts)), key=lambda i: len(texts[i].ids))
         for length, group in groupby(in_order, key=lambda i: len(texts[i].ids)):
@@ -96,24 +93,9 @@ class SentenceModel:
                 ids, kinds = [texts[i].ids for i in part], [texts[i].type_ids for i in part]
                 embedded = (words[ids] + places[:length] + types[kinds]).reshape(-1, _WIDTH)
                 shape = np.array([len(part), length, -1])
-                hidden = session.run(None, {"embedded": embedded, "shape": shape})[0]
+                hidden = self._session.run(None, {"embedded": embedded, "shape": shape})[0]
                 states |= zip(part, hidden.reshape(len(part), length, _WIDTH), strict=True)
         return [states[i] for i in range(len(texts))]
-
-
-def _mapped(path: Path) -> dict[str, Floats]:
-    """Return the tensors of float32 of a safetensors file; what nobody reads stays on the disk."""
-    file = np.memmap(path, np.uint8, "r")
-    start = 8 + int.from_bytes(file[:8].tobytes(), "little")
-    tensors = json.loads(file[8:start].tobytes())
-    return {
-        name: file[slice(*(start + offset for offset in tensor["data_offsets"]))]
-        .view("<f4")
-        .reshape(tensor["shape"])
-        .view(np.ndarray)
-        for name, tensor in tensors.items()
-        if tensor.get("dtype") == "F32"
-    }
 
 
 def _threads() -> int:
@@ -130,13 +112,14 @@ def _valid(text: str) -> str:
 @cache
 def sentence_model() -> SentenceModel:
     """Return the model, read once; its files are fetched first where they are missing."""
+    from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 
     folder: Path = resolve_name(_ASSETS)("minilm")
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_truncation(_TOKENS)
     tokenizer.no_padding()
-    return SentenceModel(_mapped(folder / "model.safetensors"), tokenizer)
+    return SentenceModel(load_file(folder / "model.safetensors"), tokenizer)
 
 
 @cache

@@ -1,6 +1,6 @@
 """Says which earlier statements a later one ends.
 
-    ends([("I live in Oslo.", "I moved to Bergen.")])  ->  [True]
+    end_chances([("I live in Oslo.", "I moved to Bergen.")])  ->  [0.98]
 
 A low-rank adapter on the sentence model reads both together (``stategate train update``).
 """
@@ -16,17 +16,12 @@ from stategate.language.sentences import clauses
 SURE = 0.6
 
 
-def ends(pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    """Return of each (earlier statement, later statement) whether the later one ends the earlier.
+def end_chances(pairs: Sequence[tuple[str, str]]) -> list[float]:
+    """Return of each (earlier statement, later statement) the probability that it ends the earlier.
 
     All clauses of an earlier one must have ended: "I live in Oslo, and my sister is a nurse." holds in
     part when its speaker has moved.
     """
-    return [chance >= SURE for chance in end_chances(pairs)]
-
-
-def end_chances(pairs: Sequence[tuple[str, str]]) -> list[float]:
-    """Return the probability of each pair that the later statement ends the earlier one."""
     read = [
         [(clause, later) for clause in clauses(earlier)] if earlier != later else []
         for earlier, later in pairs

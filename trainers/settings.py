@@ -138,22 +138,19 @@ class AdapterSettings(Settings):
 
 
 class ReaderSettings(Settings):
-    """What both trainers of the reader of instructions read, and leave out."""
+    """What both trainers of the reader of instructions read."""
 
     people: str = data_field(
         "people's sentences with ALFRED's plans, split<TAB>sentence<TAB>plan, .gz"
     )
     games: str = data_field("ALFWorld's games, .tar.xz; goals of valid_unseen are left out")
-    shop: str = data_field("'sample', 'official' or a folder of WebShop's files")
-    held_out: tuple[str, ...] = Field(
-        default=(), description="splits of wordings left out of training: they choose the weights"
-    )
-    tests: tuple[str, ...] = Field(default=(), description="splits of wordings never read here")
 
 
 class TaggerSettings(AdapterSettings, ReaderSettings):
     """What each word of an instruction is: comes before the next."""
 
+    shop: str = data_field("'sample', 'official' or a folder of WebShop's files")
+    tests: tuple[str, ...] = Field(default=(), description="splits of wordings never read here")
     rooms: int = Field(default=2000, ge=0, description="sentences of tasks in rooms, an epoch")
     texts: int = Field(default=2500, ge=1, description="recombined texts of the shop, an epoch")
     written: int = Field(
@@ -162,11 +159,12 @@ class TaggerSettings(AdapterSettings, ReaderSettings):
 
 
 class InstructionSettings(ReaderSettings):
-    """The rest of the reader of instructions, for every world."""
+    """What a task in a room asks for, as goals and names."""
 
-    meanings: str = Field(description="the checkpoint whose meanings of words are kept")
+    meanings: str = Field(
+        description="the checkpoint whose meanings of words, choices and subjects are kept"
+    )
     rooms: int = Field(default=12000, ge=0, description="recombined sentences of tasks in rooms")
-    pages: int = Field(default=6000, ge=1, description="goals whose pages are read")
 
 
 class UtteranceSettings(AdapterSettings):

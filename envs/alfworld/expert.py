@@ -26,6 +26,7 @@ from stategate.language.instruction.goals import TaskKind, is_hinted, rank_names
 
 _MOST = 40  # goals of an instruction that are considered
 _LEAST = 0.002  # probability, beside the likeliest goal's, of the least likely
+_LIGHT = 0.01  # probability from which a task may be to look at something by a lamp
 _UNSEEN = 0.03  # what stays of a goal whose thing is nowhere, where all places were searched
 _DONE = 1e-4  # what stays of one that was reached in vain, or whose state no place can give
 
@@ -75,7 +76,7 @@ def possible_goals(
     goals = [
         (_goal(kind, thing, place), chance * p * q)
         for kind, chance in reading.kind
-        if kind != "light" or reading.may_be("light")
+        if kind != "light" or chance >= _LIGHT
         for thing, p in named
         for place, q in (lamps if kind == "light" else targets)
         if place != thing

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -317,21 +317,10 @@ def score_choices(
 
     ``title`` is what the page says of the thing itself: a word that stands there may be meant of it.
     """
-    scores = []
-    described = choice_features(text, choices, title)
-    for (name, values), (rows, none, spans) in zip(choices, described, strict=True):
-        requested, excluded, open_ = _judged(rows, none) if rows else ([], [], 1.0)
-        scores.append(ChoiceScores(name, values, tuple(requested), tuple(excluded), open_, spans))
-    return tuple(scores)
-
-
-def choice_features(
-    text: str, choices: tuple[tuple[str, tuple[str, ...]], ...], title: str
-) -> Iterator[tuple[list[dict[str, float]], dict[str, float], tuple[Span, ...]]]:
-    """Yield for each choice the named features of its values, those of none, and the values' spans."""
     parsed = parse(text)
     keys = frozenset(token.key for token in content(title))
     whole = [_longest([locate(parsed, v, name) for v in values]) for name, values in choices]
+    scores = []
     for (name, values), mine in zip(choices, whole, strict=True):
         compared = _Compared(parsed, name, values, keys)
         others = [other for other in whole if other is not mine]
@@ -339,7 +328,10 @@ def choice_features(
         claimed = frozenset(p for other in others if len(other) > len(mine) for p in other)
         compared.explained |= {parsed.tokens[p].key for other in others for p in other}
         rows = [compared.row(i, claimed) for i in range(len(values))]
-        yield rows, compared.none(rows) if rows else {}, tuple(compared.spans)
+        requested, excluded, none = _judged(rows, compared.none(rows)) if rows else ([], [], 1.0)
+        spans = tuple(compared.spans)
+        scores.append(ChoiceScores(name, values, tuple(requested), tuple(excluded), none, spans))
+    return tuple(scores)
 
 
 def _longest(spans: Sequence[Span]) -> tuple[int, ...]:

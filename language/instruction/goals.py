@@ -49,10 +49,6 @@ class GoalReading:
     chances: Mapping[str, Mapping[str, float]] = field(hash=False, compare=False, repr=False)
     spans: Mapping[str, tuple[int, int]] = field(hash=False, compare=False, repr=False)
 
-    def may_be(self, kind: TaskKind) -> bool:
-        """Say whether the task may be of this kind at all."""
-        return dict(self.kind)[kind] >= _LEAST
-
 
 def sentence_features(words: Sequence[str]) -> list[str]:
     """Return the hashed features of a sentence: words, neighbours, letters, what they stand behind."""

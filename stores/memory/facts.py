@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
-from stategate.language.updates import ends
+from stategate.language.updates import SURE, end_chances
 from stategate.language.utterance import is_same_wish
 from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.home import thread_of
@@ -88,7 +88,7 @@ def _ending(pairs: Sequence[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
     """Return those of ``pairs`` (earlier, later) of which the later statement ends the earlier one."""
     pairs = [pair for pair in pairs if _may_end(*pair)]
     plain = _nearest([pair for pair in pairs if not pair[0]["is_wish"]])
-    is_end = ends([(one["text"], other["text"]) for one, other in plain])
+    chances = end_chances([(one["text"], other["text"]) for one, other in plain])
     wishes = [
         (one, other)
         for one, other in pairs
@@ -96,7 +96,8 @@ def _ending(pairs: Sequence[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
         and one["text"] != other["text"]
         and is_same_wish(one["text"], other["text"])
     ]
-    return [pair for pair, does in zip(plain, is_end, strict=True) if does] + wishes
+    ended = [pair for pair, chance in zip(plain, chances, strict=True) if chance >= SURE]
+    return ended + wishes
 
 
 def _nearest(pairs: Sequence[tuple[Row, Row]]) -> Sequence[tuple[Row, Row]]:

@@ -65,7 +65,9 @@ def test_a_turn_states_its_sentences_each_since_its_time():
 
 def test_two_long_turns_are_read_by_the_sentences_that_share_words(user_memory, monkeypatch):
     read = []
-    monkeypatch.setattr(facts, "ends", lambda pairs: read.extend(pairs) or [False] * len(pairs))
+    monkeypatch.setattr(
+        facts, "end_chances", lambda pairs: read.extend(pairs) or [0.0] * len(pairs)
+    )
     for colour in ("red", "blue"):
         walls = " ".join(f"The wall of room number {i} is {colour}." for i in range(30))
         user_memory.remember(walls, at=FIRST, speaker="Ana")

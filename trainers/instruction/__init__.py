@@ -1,1 +1,1 @@
-"""The trainer of the instruction reader: sentences of several worlds and writers, one checkpoint."""
+"""The trainers of the instruction reader: sentences of several worlds and writers, two checkpoints."""

@@ -9,7 +9,7 @@ in their usual forms.
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,18 +35,22 @@ _PROPERTIES = (1, 1, 2, 2, 3, 3, 4, 5, 6, 7)  # counts, drawn evenly
 PARTS: dict[str, list[Any]] = read_yaml(Path(__file__).with_name("parts.yaml").read_text("utf-8"))
 
 
-def recombined(
-    goals: Sequence[Mapping[str, Any]],
-    products: Sequence[Product],
-    families: Sequence[str],
-    count: int,
-    seed: int,
-) -> Iterator[str]:
-    """Yield ``count`` marked texts: parts of ``goals`` and ``products``, said in ``families``.
+@dataclass(frozen=True)
+class ShopParts:
+    """What a shop's texts are made of: goals, products, and the families of wordings that say them."""
+
+    goals: Sequence[Mapping[str, Any]]
+    products: Sequence[Product]
+    families: Sequence[str]
+
+
+def recombined(shop: ShopParts, count: int, seed: int) -> Iterator[str]:
+    """Yield ``count`` marked texts: parts of goals and products, said in the shop's families.
 
     Some say their limit as no family does (``parts.yaml``): also lower ends, and refusals.
     """
     rng = random.Random(f"recombined {seed}")
+    goals, products = shop.goals, shop.products
     kinds = sorted({goal["query"] for goal in goals})
     properties = sorted({text for goal in goals for text in goal["attributes"]})
     offered: dict[str, list[str]] = {}
@@ -73,16 +77,16 @@ def recombined(
         }
         shown = replace(products[0], options=others)
         limits = PARTS["limits"] if rng.random() < _OTHER_LIMITS else ()
-        family = rng.choice(families)
+        family = rng.choice(shop.families)
         reworded = reword(goal, shown, family, f"{seed} {i}", mark=mark, limits=limits)
         yield str(reworded["instruction_text"])
 
 
-def short_texts(goals: Sequence[Mapping[str, Any]], count: int, seed: int) -> Iterator[str]:
+def short_texts(shop: ShopParts, count: int, seed: int) -> Iterator[str]:
     """Yield ``count`` marked texts of a thing and a limit, some after talk, some beside a number."""
     rng = random.Random(f"short {seed}")
-    kinds = sorted({str(goal["query"]) for goal in goals})
-    properties = sorted({text for goal in goals for text in goal["attributes"]})
+    kinds = sorted({str(goal["query"]) for goal in shop.goals})
+    properties = sorted({text for goal in shop.goals for text in goal["attributes"]})
     for _ in range(count):
         form = rng.choice(PARTS["limits"]) if rng.random() < _OTHER_LIMITS else _plain_limit(rng)
         form = form.replace("dollars", rng.choice(PARTS["money"]))

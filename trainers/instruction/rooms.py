@@ -14,7 +14,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from stategate.language.instruction.goals import TaskKind
 from stategate.trainers.instruction.marked import mark
@@ -54,12 +53,8 @@ class Sentence:
     goal: TaskGoal
 
 
-class ParsedSentence(NamedTuple):
-    """A sentence with {slots} for the names, the words in each slot, and the goal."""
-
-    template: str
-    wordings: dict[str, str]
-    goal: TaskGoal
+#: A sentence with {slots} for the names, the words in each slot, and the goal.
+ParsedSentence = tuple[str, dict[str, str], TaskGoal]
 
 
 @reads_data
@@ -155,7 +150,7 @@ class Recombined:
         for role, (start, end) in sorted(spans.items(), key=lambda item: item[1], reverse=True):
             wordings[role] = " ".join(words[start:end])
             words[start:end] = [f"{{{role}}}"]
-        return ParsedSentence(" ".join(words), wordings, sentence.goal)
+        return " ".join(words), wordings, sentence.goal
 
     def originals(self) -> Iterator[Sentence]:
         """Yield the people's sentences, names marked."""

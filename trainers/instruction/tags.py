@@ -19,17 +19,20 @@ from tokenizers import Encoding
 from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from stategate.envs.webshop.wordings import SPLITS, names_of
 from stategate.language.amounts import tokens
 from stategate.language.instruction.tagger import TAGS, token_places
 from stategate.trainers.adapter import WIDTH, AdaptedModel
 from stategate.trainers.instruction.marked import unmarked
+from stategate.trainers.instruction.recombined import ShopParts, recombined, short_texts
 from stategate.trainers.instruction.rooms import Recombined, goals_of_games, read_people
-from stategate.trainers.instruction.shop import ShopData
 from stategate.trainers.instruction.written import WRITTEN, held_requests, written_texts
 from stategate.trainers.settings import TaggerSettings
 from stategate.trainers.trainer import Figures, TrainingRun, file_hashes
+from stategate.trainers.webshop import load_shop, practice
 
 _PIECES = 128  # word pieces of a text that are read
+_HELD_TEXTS = 600  # of the shop
 _NUMBER_WEIGHT = 6.0  # of a number's tag in the loss: upper or lower end is hardest to tell
 
 
@@ -117,11 +120,13 @@ def train(settings: TaggerSettings) -> dict[str, Any]:
     """Train, write the checkpoint; return the summary."""
     people = Path(settings.people)
     run = TrainingRun(settings, file_hashes(people, WRITTEN))
-    shop, model = ShopData.of(settings), TagModel(settings.rank)
+    shop, held_shop = shop_parts(settings)
+    model = TagModel(settings.rank)
+    held_texts = recombined(held_shop, _HELD_TEXTS, settings.seed + 1)
     unseen = goals_of_games(Path(settings.games), "valid_unseen")
     rooms = Recombined(read_people(people, "train", unseen))
     heldout = {
-        "families": [model.example(text) for text in shop.held_texts(settings.seed)],
+        "families": [model.example(text) for text in held_texts],
         "requests": [model.example(text) for text in held_requests()],
     }
 
@@ -138,11 +143,28 @@ def train(settings: TaggerSettings) -> dict[str, Any]:
     return run.finish("tagger", architecture, model.arrays(), table, facts)
 
 
-def _texts(settings: TaggerSettings, shop: ShopData, rooms: Recombined, seed: int) -> Iterator[str]:
+def shop_parts(settings: TaggerSettings) -> tuple[ShopParts, ShopParts]:
+    """Return the parts of the shop's texts to train on, and held out by goal and by family.
+
+    Where no family is held out, those of training are heard there, too.
+    """
+    plan = practice(load_shop(settings.shop), settings.seed)
+    goals, heldout = ([plan.world.goals[i] for i in side] for side in (plan.training, plan.heldout))
+    products = [plan.world.products[asin] for asin in sorted({goal["asin"] for goal in goals})]
+    left_out = (*settings.held_out, *settings.tests)
+    families = [name for split in SPLITS if split not in left_out for name in names_of(split)]
+    held_families = [name for split in settings.held_out for name in names_of(split)] or families
+    return ShopParts(goals, products, families), ShopParts(heldout, products, held_families)
+
+
+def _texts(
+    settings: TaggerSettings, shop: ShopParts, rooms: Recombined, seed: int
+) -> Iterator[str]:
     """Yield an epoch's marked texts."""
     rng = random.Random(f"rooms {seed}")
     originals = rng.sample([*rooms.originals()], settings.rooms // 2)
     yield from (sentence.text for sentence in originals)
     yield from (sentence.text for sentence in rooms.generated(settings.rooms // 2, rng))
-    yield from shop.texts(settings.texts // 2, seed)
+    yield from recombined(shop, settings.texts // 2, seed)
+    yield from short_texts(shop, settings.texts // 2, seed)
     yield from written_texts(settings.written, seed)
