@@ -1,4 +1,4 @@
-"""A tool's result split into parts by its format: outline, HTML, markdown, table, log, or text.
+"""A tool's result split into parts by its format: outline, markdown, table, log, or text.
 
 ``spans`` returns parts that make sense by themselves (a record, a row, a log entry, a sentence). A
 part that explains later ones (a key, a heading, a header row, a line with a colon) *leads* them: a
@@ -15,7 +15,7 @@ from typing import Literal
 
 from stategate.envs.messages.outline import Outline
 
-Format = Literal["outline", "html", "markdown", "table", "log", "text"]
+Format = Literal["outline", "markdown", "table", "log", "text"]
 
 _LONG = 360  # characters above which a part is split further, if it can be
 _TAG = re.compile(r"<!--|<(/?)([a-zA-Z!][\w:-]*)([^<>]*)>")
@@ -24,10 +24,10 @@ _HIDDEN = {
     name: re.compile(rf"</{name}\s*>", re.I)
     for name in ("script", "style", "head", "noscript", "svg")
 } | {"!--": re.compile("-->")}
-_BLOCK = re.compile(
-    r"(?=<(?:p|div|li|tr|h[1-6]|table|section|article|ul|ol|dl|dt|dd|pre|blockquote|form|nav|header"
-    r"|footer|main|aside|script|style|head|body|noscript|svg)\b)",
-    re.IGNORECASE,
+#: Elements that a browser begins on a line of their own.
+_BLOCKS = frozenset(
+    "p div br li tr h1 h2 h3 h4 h5 h6 table section article ul ol dl dt dd pre blockquote form nav "
+    "header footer main aside body".split()
 )
 _ADDRESS = re.compile(r"\bhref\s*=\s*[\"']?([^\"'\s>]+)", re.I)
 _CLOCK = re.compile(
@@ -54,12 +54,7 @@ def format_of(text: str) -> Format:
     """Return the format of ``text``, "text" if no other fits."""
     if isinstance(text, Outline):
         return "outline"
-    body = text.strip()
-    lines = [line for line in body.splitlines() if line.strip()]
-    if re.match(r"<!doctype html|<html\b", body, re.I) or len(_TAG.findall(body[:20_000])) >= max(
-        4, len(body[:20_000]) // 400
-    ):
-        return "html"
+    lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) >= 3:
         if _is_table(lines):
             return "table"
@@ -79,7 +74,6 @@ def spans(text: str) -> tuple[Span, ...]:
         return ()
     cut = {
         "outline": _outline_spans,
-        "html": _html_spans,
         "markdown": _markdown_spans,
         "table": _table_spans,
         "log": _log_spans,
@@ -90,27 +84,42 @@ def spans(text: str) -> tuple[Span, ...]:
     return _covering(parts.spans, len(text))
 
 
-def readable(text: str) -> str:
-    """Return the visible text of a stretch of HTML, with the addresses of its links."""
+def is_html(text: str) -> bool:
+    """Say whether ``text`` is HTML: it begins as a page does, or has many tags."""
+    start = text.lstrip()[:20_000]
+    is_page = re.match(r"<!doctype html|<html\b", start, re.I) is not None
+    return is_page or len(_TAG.findall(start)) >= max(4, len(start) // 400)
+
+
+def readable(page: str) -> str:
+    """Return the visible text of HTML, a line for each block, with marked headings and link addresses.
+
+    ``<h2>One</h2><p>See <a href="x.html">two</a></p>`` becomes "## One" and "See two (x.html)".
+    """
     texts: list[str] = []
     unclosed: set[str] = set()  # searched once: a page may open one element ten thousand times
     link, at = "", 0
-    while match := _TAG.search(text, at):
-        texts += [text[at : match.start()], " "]
+    page = page.replace("\n", " ")
+    while match := _TAG.search(page, at):
+        texts += [page[at : match.start()], " "]
         at = match.end()
         name = (match[2] or "!--").lower()
         if name in _HIDDEN and not match[1] and name not in unclosed:
-            if closing := _HIDDEN[name].search(text, at):
+            if closing := _HIDDEN[name].search(page, at):
                 at = closing.end()
             else:
                 unclosed.add(name)
+        elif name in _BLOCKS:
+            is_heading = name[0] == "h" and name[1:].isdigit() and not match[1]
+            texts[-1] = f"\n{'#' * int(name[1:])} " if is_heading else "\n"
         elif name == "a" and match[1]:
             texts[-1] = f" ({link})" if link else " "
             link = ""
         elif name == "a" and not link and (address := _ADDRESS.search(match[3])):
             link = address[1]
-    texts.append(text[at:])
-    return " ".join(html.unescape("".join(texts)).split())
+    texts.append(page[at:])
+    lines = (" ".join(html.unescape(line).split()) for line in "".join(texts).split("\n"))
+    return "\n".join(filter(None, lines))
 
 
 # Each format --------------------------------------------------------------------------------------
@@ -124,13 +133,10 @@ class _Parts:
         self.spans: list[Span] = []
         self._heads: list[tuple[int, int]] = []
 
-    def add(
-        self, start: int, end: int, leads: Sequence[int] | None = None, is_lead: bool = False
-    ) -> int:
-        """Add a span, led by the open heads unless ``leads`` are given; return its index."""
-        if leads is None:
-            leads = [index for _, index in self._heads]
-        self.spans.append(Span(start, end, tuple(leads), is_lead))
+    def add(self, start: int, end: int, is_lead: bool = False) -> int:
+        """Add a span, led by the open heads; return its index."""
+        leads = tuple(index for _, index in self._heads)
+        self.spans.append(Span(start, end, leads, is_lead))
         return len(self.spans) - 1
 
     def close(self, level: int) -> None:
@@ -157,7 +163,7 @@ def _outline_spans(parts: _Parts) -> None:
         indent = len(line) - len(line.lstrip())
         is_item = first is not None or line.startswith("- ", indent)
         start, indent = first or (start, indent)
-        first = (start, indent) if is_item and re.search(r"[^]}]:\Z", line) else None
+        first = (start, indent) if is_item and re.search(r"[^}]:\Z", line) else None
         if first:
             continue
         parts.close(indent)
@@ -170,16 +176,6 @@ def _outline_spans(parts: _Parts) -> None:
             parts.head(indent, *beginning)
             for piece in rest:
                 parts.add(*piece)
-
-
-def _html_spans(parts: _Parts) -> None:
-    text = parts.text
-    for start, end in _cuts([m.start() for m in _BLOCK.finditer(text)], text):
-        match = re.match(r"<h([1-6])\b", text[start : start + 4], re.I)
-        if match:
-            parts.head(int(match[1]), start, end)
-        else:
-            parts.add(start, end)
 
 
 def _markdown_spans(parts: _Parts) -> None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from stategate.envs.messages.history import (
@@ -26,7 +26,6 @@ from stategate.envs.messages.history import (
     tokens_in,
     tokens_of,
 )
-from stategate.envs.messages.needs import readable_text
 from stategate.envs.protocols import Observation
 from stategate.nodes.build_context.baselines import Window
 from stategate.nodes.build_context.compress import Compress
@@ -43,6 +42,7 @@ from stategate.nodes.build_context.messages.need import (
     parts_of,
 )
 from stategate.nodes.build_context.messages.parts import (
+    ELISION,
     Rendering,
     Shown,
     adjusted,
@@ -58,12 +58,12 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.history import HistorySource, visible_text
 from stategate.nodes.update_state import packed, unpacked
 from stategate.stores.errors import UserError, warn_once
-from stategate.stores.traces import Event
 
 #: Kinds of ours that add to a prompt, or read what no history of messages has.
 _UNFIT = ("experience", "experience_trace", "recall", "retrieve", "rico", "summary")
 _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
+_TOP_K = 60  # parts of results that `query_rag` shows
 _ANY_PART = 0.002  # chance of every part where no scorer tells them apart
 
 
@@ -75,10 +75,17 @@ class HistoryPlanner:
     """
 
     def __init__(self, kind: str = "compress", budget: int = 16_000, **settings: Any) -> None:
+        if kind in _UNFIT:
+            raise UserError(
+                f"context.kind={kind} does not choose parts of results: take compress, window, full "
+                "or query_rag; memory and experience are tools (docs/middleware.md)"
+            )
         self.settings = HistorySettings.of(kind, budget, settings)
         embedder = registry().parse("embedder", self.settings.embedder)
         self._resources = Resources(embedder=embedder)  # type: ignore[arg-type]
-        self._params = _params(kind, self.settings.budget, self.settings.model_extra or {})
+        many = {"top_k": _TOP_K} if kind == "query_rag" else {}
+        values = {"kind": kind, "budget": budget, **many, **(self.settings.model_extra or {})}
+        self._params = cast(ContextParams, registry().parse("context", values))
         self._scorer = self._load_scorer()
 
     def _load_scorer(self) -> NeedScorer | None:
@@ -135,7 +142,7 @@ class HistoryPlanner:
         for slot in history.slots:
             if not slot.is_new or slot.is_pinned or slot.tool == (history.recall or None):
                 continue
-            if slot.tool in self.settings.keep_whole and not slot.beyond:
+            if slot.tool in self.settings.keep_whole and not slot.is_huge:
                 continue
             is_read = self._scorer is not None and slot.text_size > _WORTH_READING
             if slot.text_size > max_tokens:
@@ -217,14 +224,25 @@ class HistoryPlanner:
             if slots[0].is_new and (is_much_cut or not visible):
                 visible = {**ends(source.by_result, budget), **visible}
         else:
-            builder = cast(ContextBuilder, self._resources.get(self._params))
-            visible = _visible_parts(builder, _request(history, source, before, budget))
+            visible = self._built(source, instruction_of(history.messages), budget)
         return {
             s.index: rendered(
                 s.name, s.text, source.by_result[s.key], visible, history.recall, s.beyond
             )
             for s in slots
         }
+
+    def _built(self, source: HistorySource, instruction: str, budget: int) -> Shown:
+        """Return what the builder of another kind shows of the parts, within ``budget`` tokens."""
+        # The frame's own line is not shown here.
+        budget += tokens_in(f"Instruction: {' '.join(instruction.split())}\n")
+        build_context = cast(ContextBuilder, self._resources.get(self._params))
+        request = ContextRequest(instruction, Observation("", ()), source, (), budget)
+        pieces = build_context(request).pieces
+        visible = {p.id: f"{p.text.rstrip()} {ELISION}" for p in pieces if p.text}
+        whole = {p.id for p in pieces if p.tokens_after == p.tokens_before}
+        parts = [chunk for chunk in source.all() if chunk.id in visible]
+        return {c.id: visible_text(c) if c.id in whole else visible[c.id] for c in parts}
 
     def _chances(self, history: History, slots: Sequence[Slot]) -> dict[str, Vector]:
         """Return for each result the chance of each part that a later turn needs it.
@@ -260,50 +278,3 @@ def _schema(tool: Any) -> str:
     """Return a tool as the model reads it."""
     schema = tool if isinstance(tool, dict) else convert_to_openai_tool(tool)
     return json.dumps(schema, ensure_ascii=False, default=str)
-
-
-def _request(
-    history: History, source: HistorySource, before: Sequence[BaseMessage], budget: int
-) -> ContextRequest:
-    """Return the request for parts of ``source``, after the messages ``before``."""
-    instruction = instruction_of(history.messages)
-    lead = tokens_in(f"Instruction: {' '.join(instruction.split())}\n")
-    start = max(len(before) - 6, 0)
-    events = tuple(
-        Event("ACT", readable_text(message), index, instruction)
-        for index, message in enumerate(before[start:], start)
-        if isinstance(message, AIMessage)
-    )
-    return ContextRequest(
-        instruction=instruction,
-        observation=Observation("".join(chunk.text for chunk in source.all()), ()),
-        source=source,
-        events=events,
-        budget=budget + lead,  # the frame's own line, which is not shown here
-    )
-
-
-def _visible_parts(builder: ContextBuilder, request: ContextRequest) -> Shown:
-    """Return what a builder shows of the parts of results."""
-    chunks = {chunk.id: chunk for chunk in request.source.all()}
-    return {
-        piece.id: piece.text
-        if piece.tokens_after < piece.tokens_before
-        else visible_text(chunks[piece.id])
-        for piece in builder(request).pieces
-        if piece.id in chunks and piece.text
-    }
-
-
-def _params(kind: str, budget: int, parameters: dict[str, Any]) -> ContextParams:
-    """Return the kind's parameters; those that only pages need are set for histories."""
-    if kind in _UNFIT:
-        raise UserError(
-            f"context.kind={kind} does not choose parts of results: take compress, window, full or "
-            "query_rag; memory and experience are tools (docs/middleware.md)"
-        )
-    entry = registry().kinds("context").get(kind)
-    fields = entry.cls.model_fields if entry is not None else {}
-    chosen = {name: value for name, value in (("history", 0), ("top_k", 60)) if name in fields}
-    values = {"kind": kind, "budget": budget, **chosen, **parameters}
-    return cast(ContextParams, registry().parse("context", values))

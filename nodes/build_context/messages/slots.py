@@ -26,6 +26,7 @@ from stategate.envs.messages.history import (
     tools_called,
     with_text,
 )
+from stategate.envs.messages.outline import Outline
 from stategate.nodes.build_context.messages.decisions import (
     Audit,
     Decisions,
@@ -79,10 +80,15 @@ class Slot:
         return isinstance(self.message, ToolMessage)
 
     @property
+    def is_huge(self) -> bool:
+        """Whether no model reads it whole."""
+        return self.is_result and len(text_of(self.message)) > LARGEST
+
+    @property
     def beyond(self) -> int:
-        """Tokens of a huge result's middle, which no model reads."""
-        is_huge = self.is_result and len(text_of(self.message)) > LARGEST
-        return self.text_size - tokens_in(self.text) if is_huge else 0
+        """Tokens that no part of a result has: a huge one's middle, or the markup of HTML."""
+        is_all = isinstance(self.text, Outline) or self.text == text_of(self.message)
+        return 0 if is_all or not self.is_result else self.text_size - tokens_in(self.text)
 
     @property
     def has_calls(self) -> bool:
