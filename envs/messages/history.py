@@ -90,23 +90,17 @@ def tokens_in(text: str) -> int:
 
 
 def with_text(message: BaseMessage, text: str) -> BaseMessage:
-    """Return a copy of ``message`` with one block of ``text`` for its text blocks; other blocks stay.
+    """Return a copy of ``message`` with one block of ``text`` for its text blocks, before the others.
 
     The new block has the other keys (``cache_control``) of the last text block.
     """
     if isinstance(message.content, str):
         return message.model_copy(update={"content": text})
     texts = [block for block in message.content if _block_text(block) is not None]
+    others = [block for block in message.content if _block_text(block) is None]
     extra = texts[-1] if texts and isinstance(texts[-1], dict) and "text" in texts[-1] else {}
-    blocks: list[Block] = []
-    is_written = False
-    for block in message.content:
-        if _block_text(block) is None:
-            blocks.append(block)
-        elif not is_written:
-            blocks.append({**extra, "type": "text", "text": text})
-            is_written = True
-    return message.model_copy(update={"content": blocks})
+    block = {**extra, "type": "text", "text": text}
+    return message.model_copy(update={"content": [block, *others]})
 
 
 def media_of(message: BaseMessage) -> list[Block]:

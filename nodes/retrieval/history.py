@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -87,22 +87,22 @@ def visible_text(chunk: Chunk) -> str:
     return chunk.text.strip()
 
 
-def with_leads(chunks: Sequence[Chunk], indices: Iterable[int]) -> list[int]:
-    """Return indices of a result's parts with those of the parts that lead them, sorted."""
+def excerpt(
+    chunks: Sequence[Chunk], indices: Iterable[int], shown: Mapping[str, str] | None = None
+) -> str:
+    """Return parts of a result, with the parts that lead them; "…" stands for gaps.
+
+    ``shown`` has other texts of parts, by the id of their chunk.
+    """
     chosen = set(indices)
-    return sorted(chosen.union(*(chunks[i].data["leads"] for i in chosen)))
-
-
-def excerpt(chunks: Sequence[Chunk], indices: Iterable[int]) -> str:
-    """Return parts of a result as lines, with the parts that lead them; "…" stands for gaps."""
-    lines: list[str] = []
-    last = -1
-    for i in with_leads(chunks, indices):
-        if i > last + 1 and lines:
-            lines.append("…")
-        lines.append(chunks[i].text.rstrip())
+    body, last = "", -1
+    for i in sorted(chosen.union(*(chunks[i].data["leads"] for i in chosen))):
+        if i > last + 1:
+            body = f"{body.rstrip()}\n…\n" if body else "…\n"
+        whole = visible_text(chunks[i])
+        body += chunks[i].text.replace(whole, (shown or {}).get(chunks[i].id) or whole, 1)
         last = i
-    return "\n".join(filter(None, lines))
+    return body.rstrip()
 
 
 def word_scores(query: str, chunks: Sequence[Chunk]) -> Vector:

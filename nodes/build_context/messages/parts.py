@@ -9,6 +9,7 @@ text: "[cut 512 tokens: recall 9f3a1]".
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,10 +19,12 @@ from stategate.envs.messages.history import tokens_in
 from stategate.envs.messages.needs import IDENTIFIES
 from stategate.envs.protocols import Chunk
 from stategate.nodes.protocols import Vector
-from stategate.nodes.retrieval.history import visible_text, with_leads, word_scores
+from stategate.nodes.retrieval.history import excerpt, visible_text, word_scores
 
 PRICE = 2.0
 LOSS = 25_000.0
+_LIST = 20  # entries of a list that share their chances
+_MARKS = re.compile(r"[\w\s]+")  # what is left without it is the form of a list's entry
 _ENDS = 5  # parts at each end of a new result that are shown where little else is
 _ENDS_TOKENS = 150  # of a new result's first and last parts
 _GAP_TOKENS = 2  # an omission beside a part
@@ -31,7 +34,6 @@ _PROSE = re.compile(
 _WORDS_CHANCE = 0.05  # of the part that shares the rarest words with what is asked
 _WORTH_A_CUT = 0.7  # a part without its prose is at most so large, or it is not offered
 _PROSE_CHANCE = 0.05  # of a part's chance falls to its prose
-_GAP = "…\n"
 _NOTE = re.compile(r"\[cut \d+ tokens(: \S+ \S+)?\]\Z")
 #: What stands for prose within a part.
 ELISION = "…"
@@ -54,19 +56,24 @@ class Offer:
 def adjusted(
     chances: Mapping[str, Vector], results: Mapping[str, Sequence[Chunk]], query: str
 ) -> dict[str, Vector]:
-    """Return the parts' chances, raised for words shared with the query.
+    """Return the parts' chances, corrected for long lists and for words shared with the query.
 
-    A part that shares the rarest words with it is shown, whatever its chance.
+    A long list has few needed entries, whatever its length: its entries share their chances. Entries
+    have the same leads and the same punctuation. A part that shares the rarest words with the query is
+    shown, whatever its chance.
     """
     scores = word_scores(query, [chunk for parts in results.values() for chunk in parts])
     top = float(scores.max(initial=0.0)) or 1.0
-    raised: dict[str, Vector] = {}
+    ours: dict[str, Vector] = {}
     start = 0
     for name, parts in results.items():
         words = scores[start : start + len(parts)] / top
-        raised[name] = np.maximum(chances[name], _WORDS_CHANCE * words**4)
+        lists = [(chunk.data["leads"], _MARKS.sub("", chunk.text)) for chunk in parts]
+        lengths = Counter(lists)
+        share = np.array([min(1.0, _LIST / lengths[entry]) for entry in lists])
+        ours[name] = np.maximum(chances[name] * share, _WORDS_CHANCE * words**4)
         start += len(parts)
-    return raised
+    return ours
 
 
 def select(
@@ -132,12 +139,6 @@ class Rendering:
     is_note: bool = False
 
 
-def note(tokens: int, name: str, recall: str) -> str:
-    """Return the note that closes a shortened result; ``recall`` is the tool's name, "" for none."""
-    way_back = f": {recall} {name}" if recall else ""
-    return f"[cut {tokens} tokens{way_back}]"
-
-
 def is_shortened(text: str) -> bool:
     """Say whether a result ends with such a note: another middleware has shortened it."""
     return bool(_NOTE.search(text))
@@ -146,31 +147,20 @@ def is_shortened(text: str) -> bool:
 def rendered(
     name: str, text: str, chunks: Sequence[Chunk], shown: Shown, recall: str, beyond: int = 0
 ) -> Rendering:
-    """Return the text made of the parts that are ``shown``, and of those that lead them.
+    """Return the text made of the parts that are ``shown``, of those that lead them, and of a note.
 
-    It is ``text`` itself where everything is shown, or where the note would cost more than it saves;
-    not where ``text`` is the beginning and the end of a result with ``beyond`` more tokens.
+    The note names the tool ``recall`` ("" for none) and the result. All of ``text`` is returned where
+    everything is shown, or where the note would cost more than it saves; not where ``text`` is a part
+    of a result with ``beyond`` more tokens.
     """
-    indices = with_leads(chunks, [i for i, c in enumerate(chunks) if shown.get(c.id, "").strip()])
+    indices = [i for i, chunk in enumerate(chunks) if shown.get(chunk.id, "").strip()]
+    body = excerpt(chunks, indices, shown)
     size = tokens_in(text)
-    body = ""
-    last = -1
-    is_whole = len(indices) == len(chunks) and not beyond
-    for i in indices:
-        if i > last + 1:
-            body = _broken(body) + _GAP
-        whole = visible_text(chunks[i])
-        visible = shown.get(chunks[i].id) or whole
-        is_whole = is_whole and visible == whole
-        body += chunks[i].text.replace(whole, visible, 1)
-        last = i
     cut = max(size + beyond - tokens_in(body), 1)
-    shortened = _broken(body.rstrip()) + note(cut, name, recall)
+    way_back = f": {recall} {name}" if recall else ""
+    shortened = "\n".join(filter(None, (body, f"[cut {cut} tokens{way_back}]")))
     shortened_size = tokens_in(shortened)
+    is_whole = body == text.rstrip() and not beyond
     if is_whole or shortened_size >= size + beyond:
         return Rendering(text, size)
     return Rendering(shortened, shortened_size, is_note=not indices)
-
-
-def _broken(body: str) -> str:
-    return body + "\n" if body and not body.endswith("\n") else body

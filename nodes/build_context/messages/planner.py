@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import ValidationError
 
 from stategate.envs.messages.history import (
     calls_text,
@@ -53,9 +54,9 @@ from stategate.nodes.build_context.messages.parts import (
 )
 from stategate.nodes.build_context.messages.slots import NOTE_TOKENS, History, Slot
 from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Vector
-from stategate.nodes.registry import registry
+from stategate.nodes.registry import first_problem, registry
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.history import HistorySource, visible_text
+from stategate.nodes.retrieval.history import HistorySource, chunks_of, visible_text
 from stategate.nodes.update_state import packed, unpacked
 from stategate.stores.errors import UserError, warn_once
 
@@ -80,7 +81,10 @@ class HistoryPlanner:
                 f"context.kind={kind} does not choose parts of results: take compress, window, full "
                 "or query_rag; memory and experience are tools (docs/middleware.md)"
             )
-        self.settings = HistorySettings.of(kind, budget, settings)
+        try:
+            self.settings = HistorySettings(kind=kind, budget=budget, **settings)
+        except ValidationError as error:
+            raise UserError(f"ContextMiddleware: {first_problem(error)}") from None
         embedder = registry().parse("embedder", self.settings.embedder)
         self._resources = Resources(embedder=embedder)  # type: ignore[arg-type]
         many = {"top_k": _TOP_K} if kind == "query_rag" else {}
@@ -160,38 +164,35 @@ class HistoryPlanner:
         for _ in range(3):
             if budget <= 0:
                 break
-            rendering = self._chosen(history, [slot], budget, slot.index)[slot.index]
+            (rendering,) = self._chosen(history, [slot], budget, why)
             over = rendering.size - room
             if over <= 0:
-                return replace(rendering, why=why)
+                return rendering
             budget -= over + 8
-        return slot.note(history.recall, why)
+        return self._rendered(history, slot, {}, why)
+
+    def _rendered(self, history: History, slot: Slot, visible: Shown, why: str = "") -> Rendering:
+        """Return a result's visible parts with a note; the note alone if nothing is visible."""
+        chunks = chunks_of(slot.key, slot.text)
+        rendering = rendered(slot.name, slot.text, chunks, visible, history.recall, slot.beyond)
+        return replace(rendering, why=why)
 
     def _cut(self, history: History) -> None:
         """Plan everything anew, down to the low watermark."""
         history.is_cut = True
         low = round(self._room(history) * self.settings.low_watermark)
         results = [slot for slot in history.slots if slot.is_result]
-        needs: dict[str, float] = {}
         if self._scorer is not None:
-            chances = self._chances(history, [slot for slot in results if not slot.is_new])
-            needs = {key: float(each.sum()) for key, each in chances.items()}
-        history.leave_out(low, self._room(history), needs)
+            self._chances(history, [slot for slot in results if not slot.is_new])
+        history.leave_out(low, self._room(history))
         results = [slot for slot in results if not slot.left_out and not slot.is_pinned]
         old = [slot for slot in results if not slot.is_new]
         for slot in old:
             slot.rendering = None
         room = history.fixed + low - history.size
         room += sum(slot.text_size - NOTE_TOKENS for slot in old)
-        newest = old[-self._params.events :] if isinstance(self._params, Window) else old
-        chosen: dict[int, Rendering] = {}
-        if newest and room > 0:
-            chosen = self._chosen(history, newest, room, len(history.messages))
-        for slot in old:
-            if slot.index in chosen:
-                rendering = replace(chosen[slot.index], why=f"by {self.settings.kind}")
-            else:
-                rendering = slot.note(history.recall, "older than the newest results")
+        chosen = self._chosen(history, old, max(room, 0), f"by {self.settings.kind}")
+        for slot, rendering in zip(old, chosen, strict=True):
             if rendering.text != text_of(slot.message):
                 slot.rendering = rendering
         self._hold_budget(history, results)
@@ -207,30 +208,27 @@ class HistoryPlanner:
                 room = slot.text_size - (slot.size - slot.visible_size) - over
                 slot.rendering = self._fitted(history, slot, room, why)
             else:
-                slot.rendering = slot.note(history.recall, why)
+                slot.rendering = self._rendered(history, slot, {}, why)
 
     def _chosen(
-        self, history: History, slots: Sequence[Slot], budget: int, end: int
-    ) -> dict[int, Rendering]:
+        self, history: History, slots: Sequence[Slot], budget: int, why: str
+    ) -> list[Rendering]:
         """Choose the parts of these results that stay: by need, or as the kind's builder does."""
-        before = history.messages[:end]
+        newest = slots[-self._params.events :] if isinstance(self._params, Window) else slots
+        new = [slot for slot in slots if slot.is_new]
+        before = history.messages[: new[0].index] if new else history.messages
         query = f"{instruction_of(history.messages)} {' '.join(map(calls_text, before[-4:]))}"
-        results = [(slot.key, slot.text) for slot in slots]
+        results = [(slot.key, slot.text) for slot in newest]
         source = HistorySource(results, lambda: self._resources.embedder, query)
         if isinstance(self._params, Compress):
             chances = adjusted(self._chances(history, slots), source.by_result, query)
             visible = select(source.by_result, chances, budget)
-            is_much_cut = self._scorer is not None and slots[0].text_size > 2 * budget
-            if slots[0].is_new and (is_much_cut or not visible):
+            is_much_cut = any(self._scorer and slot.text_size > 2 * budget for slot in new)
+            if new and (is_much_cut or not visible):
                 visible = {**ends(source.by_result, budget), **visible}
         else:
             visible = self._built(source, instruction_of(history.messages), budget)
-        return {
-            s.index: rendered(
-                s.name, s.text, source.by_result[s.key], visible, history.recall, s.beyond
-            )
-            for s in slots
-        }
+        return [self._rendered(history, slot, visible, why) for slot in slots]
 
     def _built(self, source: HistorySource, instruction: str, budget: int) -> Shown:
         """Return what the builder of another kind shows of the parts, within ``budget`` tokens."""
