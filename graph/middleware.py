@@ -159,7 +159,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         if unknown := [name for name in names if name not in keys]:
             raise UserError(f"no message is called '{unknown[0]}'")
         before = Decisions.of(state.get(_KEY))
-        restored = tuple(dict.fromkeys((*before.restored, *(keys[name] for name in names))))
+        restored = list(dict.fromkeys((*before.restored, *(keys[name] for name in names))))
         return {_KEY: replace(before, restored=restored).plain()}
 
     def _with_one_recall(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], str]:

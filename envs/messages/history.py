@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from stategate.envs.messages.outline import outline
+from stategate.envs.messages.outline import Outline, outline
+from stategate.envs.messages.reading import is_html, readable
 from stategate.stores.tokens import count_tokens
 
 #: A content block of a message: text, or a mapping with a "type".
@@ -64,14 +65,17 @@ def text_of(message: BaseMessage) -> str:
 
 @lru_cache(maxsize=2048)
 def bounded(text: str) -> str:
-    """Return JSON as an outline, and any other text as it is.
+    """Return JSON as an outline, HTML as its visible text, and any other text as it is.
 
     A text above ``LARGEST`` is cut to its first and last lines.
     """
-    if len(text) <= LARGEST:
-        return outline(text)
-    head, tail = text[:BEGINNING], text[-_END:]
-    return f"{head[: head.rfind(chr(10)) + 1] or head}…\n{tail[tail.find(chr(10)) + 1 :]}"
+    if len(text) > LARGEST:
+        head, tail = text[:BEGINNING], text[-_END:]
+        head, tail = head[: head.rfind("\n") + 1] or head, tail[tail.find("\n") + 1 :]
+        text = f"{head}…\n{tail}"
+    shorter = outline(text)
+    is_page = not isinstance(shorter, Outline) and is_html(text)
+    return (is_page and readable(text)) or shorter
 
 
 @lru_cache(maxsize=4096)
@@ -86,23 +90,17 @@ def tokens_in(text: str) -> int:
 
 
 def with_text(message: BaseMessage, text: str) -> BaseMessage:
-    """Return a copy of ``message`` with one block of ``text`` for its text blocks; other blocks stay.
+    """Return a copy of ``message`` with one block of ``text`` for its text blocks, before the others.
 
     The new block has the other keys (``cache_control``) of the last text block.
     """
     if isinstance(message.content, str):
         return message.model_copy(update={"content": text})
     texts = [block for block in message.content if _block_text(block) is not None]
+    others = [block for block in message.content if _block_text(block) is None]
     extra = texts[-1] if texts and isinstance(texts[-1], dict) and "text" in texts[-1] else {}
-    blocks: list[Block] = []
-    is_written = False
-    for block in message.content:
-        if _block_text(block) is None:
-            blocks.append(block)
-        elif not is_written:
-            blocks.append({**extra, "type": "text", "text": text})
-            is_written = True
-    return message.model_copy(update={"content": blocks})
+    block = {**extra, "type": "text", "text": text}
+    return message.model_copy(update={"content": [block, *others]})
 
 
 def media_of(message: BaseMessage) -> list[Block]:
@@ -212,28 +210,20 @@ def _is_result(message: BaseMessage) -> bool:
 
 
 def _without_calls(message: BaseMessage, lost: Set[str]) -> BaseMessage | None:
-    """Return a copy without the calls ``lost``, or None if it is then empty."""
+    """Return the text of a message and its calls except those ``lost``, or None if it has neither."""
     if not isinstance(message, AIMessage):
         return message
-    content: Any = message.content
-    if isinstance(content, list):
-        id_keys = ("id", "call_id", "tool_call_id")  # providers name the id of a call's block so
-        content = [b for b in content if isinstance(b, str) or lost.isdisjoint(map(b.get, id_keys))]
-    extra = dict(message.additional_kwargs)
-
-    def stays(call: Mapping[str, object]) -> bool:
-        return str(call.get("id")) not in lost
-
-    raw = list(filter(stays, extra.pop("tool_calls", None) or ()))
-    update = {
-        "tool_calls": list(filter(stays, message.tool_calls)),
-        "invalid_tool_calls": list(filter(stays, message.invalid_tool_calls)),
-        "content": content,
-        "additional_kwargs": {**extra, "tool_calls": raw} if raw else extra,
-    }
-    copy = message.model_copy(update=update)
-    has_calls = copy.tool_calls or copy.invalid_tool_calls
-    return copy if has_calls or text_of(copy).strip() else None
+    valid = [call for call in message.tool_calls if str(call["id"]) not in lost]
+    invalid = [call for call in message.invalid_tool_calls if str(call["id"]) not in lost]
+    if not valid and not invalid and not text_of(message).strip():
+        return None
+    return AIMessage(
+        text_of(message),
+        id=message.id,
+        name=message.name,
+        tool_calls=valid,
+        invalid_tool_calls=invalid,
+    )
 
 
 def rounds_of(messages: Sequence[BaseMessage]) -> list[range]:

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-_WRAP = 100  # characters of a line of a long list, and of a quoted text of several lines
+_WRAP = 100  # characters of a quoted text of several lines; a header may have twice as many
 _WORTH = 0.95  # an outline's share of the characters, at most
 _FILLED = 0.6  # share of a table's cells that hold a value, at least
 #: Text that reads as a number, a word of JSON, a list, a record, an item, a name, or several lines.
@@ -83,11 +83,9 @@ def _lines(name: str, value: Any) -> Iterator[str]:
         yield f"{name}: {mark}" if name else mark
         yield from (f" {line}" for line in value.removesuffix("\n").split("\n"))
         return
-    if not isinstance(value, dict | list) or not value:
+    is_flat = isinstance(value, list) and not _is_nested(value)
+    if is_flat or not isinstance(value, dict | list) or not value:
         yield f"{name}: {_cell(value)}" if name else _cell(value, (": ",))
-        return
-    if isinstance(value, list) and not _is_nested(value):
-        yield from _list(name, value)
         return
     rows = [*_rows(value)]
     columns = _columns([record for _, record in rows])
@@ -108,23 +106,6 @@ def _below(name: str, lines: Sequence[str]) -> Iterator[str]:
     if name:
         yield f"{name}:"
     yield from (f" {line}" if name else line for line in lines)
-
-
-def _list(name: str, values: Sequence[Any]) -> Iterator[str]:
-    """Yield a list of values: on one line, or on several below its name."""
-    rows, row = [], ""
-    for value in values:
-        cell = _cell(value, ",]")
-        if row and len(row) + len(cell) > _WRAP:
-            rows.append(f"{row},")
-            row = cell
-        else:
-            row = f"{row},{cell}" if row else cell
-    rows.append(row)
-    if len(rows) > 1:
-        yield from (f"{name}[{len(values)}]:", *(f" {row}" for row in rows))
-    else:
-        yield f"{name}: [{row}]" if name else f"[{row}]"
 
 
 # Tables

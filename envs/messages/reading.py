@@ -1,4 +1,4 @@
-"""A tool's result split into parts by its format: outline, HTML, markdown, table, log, or text.
+"""A tool's result split into parts by its format: outline, markdown, table, log, or text.
 
 ``spans`` returns parts that make sense by themselves (a record, a row, a log entry, a sentence). A
 part that explains later ones (a key, a heading, a header row, a line with a colon) *leads* them: a
@@ -7,15 +7,15 @@ builder that shows one of them shows its leads too.
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from stategate.envs.messages.outline import Outline
 
-Format = Literal["outline", "html", "markdown", "table", "log", "text"]
+Format = Literal["outline", "markdown", "table", "log", "text"]
 
 _LONG = 360  # characters above which a part is split further, if it can be
 _TAG = re.compile(r"<!--|<(/?)([a-zA-Z!][\w:-]*)([^<>]*)>")
@@ -24,10 +24,10 @@ _HIDDEN = {
     name: re.compile(rf"</{name}\s*>", re.I)
     for name in ("script", "style", "head", "noscript", "svg")
 } | {"!--": re.compile("-->")}
-_BLOCK = re.compile(
-    r"(?=<(?:p|div|li|tr|h[1-6]|table|section|article|ul|ol|dl|dt|dd|pre|blockquote|form|nav|header"
-    r"|footer|main|aside|script|style|head|body|noscript|svg)\b)",
-    re.IGNORECASE,
+#: Elements that a browser begins on a line of their own.
+_BLOCKS = frozenset(
+    "p div br li tr h1 h2 h3 h4 h5 h6 table section article ul ol dl dt dd pre blockquote form nav "
+    "header footer main aside body".split()
 )
 _ADDRESS = re.compile(r"\bhref\s*=\s*[\"']?([^\"'\s>]+)", re.I)
 _CLOCK = re.compile(
@@ -54,12 +54,7 @@ def format_of(text: str) -> Format:
     """Return the format of ``text``, "text" if no other fits."""
     if isinstance(text, Outline):
         return "outline"
-    body = text.strip()
-    lines = [line for line in body.splitlines() if line.strip()]
-    if re.match(r"<!doctype html|<html\b", body, re.I) or len(_TAG.findall(body[:20_000])) >= max(
-        4, len(body[:20_000]) // 400
-    ):
-        return "html"
+    lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) >= 3:
         if _is_table(lines):
             return "table"
@@ -78,149 +73,122 @@ def spans(text: str) -> tuple[Span, ...]:
     if not text:
         return ()
     cut = {
-        "outline": _outline_spans,
-        "html": _html_spans,
-        "markdown": _markdown_spans,
-        "table": _table_spans,
-        "log": _log_spans,
-        "text": _text_spans,
+        "outline": _outline_cuts,
+        "markdown": _markdown_cuts,
+        "table": _table_cuts,
+        "log": _log_cuts,
+        "text": _text_cuts,
     }[format_of(text)]
-    parts = _Parts(text)
-    cut(parts)
-    return _covering(parts.spans, len(text))
+    cuts = list(cut(text)) or [(0, _DEEP, False)]
+    ends = [*(start for start, *_ in cuts[1:]), len(text)]
+    parts: list[Span] = []
+    leads: list[tuple[int, int]] = []  # (level, index), outermost first
+    for (start, level, is_lead), end in zip(cuts, ends, strict=True):
+        leads = [lead for lead in leads if lead[0] < level]
+        parts.append(Span(start, end, tuple(index for _, index in leads), is_lead))
+        if is_lead:
+            leads.append((level, len(parts) - 1))
+    return tuple(parts)
 
 
-def readable(text: str) -> str:
-    """Return the visible text of a stretch of HTML, with the addresses of its links."""
+def is_html(text: str) -> bool:
+    """Say whether ``text`` is HTML: it begins as a page does, or has many tags."""
+    start = text.lstrip()[:20_000]
+    is_page = re.match(r"<!doctype html|<html\b", start, re.I) is not None
+    return is_page or len(_TAG.findall(start)) >= max(4, len(start) // 400)
+
+
+def readable(page: str) -> str:
+    """Return the visible text of HTML, a line for each block, with marked headings and link addresses.
+
+    ``<h2>One</h2><p>See <a href="x.html">two</a></p>`` becomes "## One" and "See two (x.html)".
+    """
     texts: list[str] = []
     unclosed: set[str] = set()  # searched once: a page may open one element ten thousand times
     link, at = "", 0
-    while match := _TAG.search(text, at):
-        texts += [text[at : match.start()], " "]
+    page = page.replace("\n", " ")
+    while match := _TAG.search(page, at):
+        texts += [page[at : match.start()], " "]
         at = match.end()
         name = (match[2] or "!--").lower()
         if name in _HIDDEN and not match[1] and name not in unclosed:
-            if closing := _HIDDEN[name].search(text, at):
+            if closing := _HIDDEN[name].search(page, at):
                 at = closing.end()
             else:
                 unclosed.add(name)
+        elif name in _BLOCKS:
+            is_heading = name[0] == "h" and name[1:].isdigit() and not match[1]
+            texts[-1] = f"\n{'#' * int(name[1:])} " if is_heading else "\n"
         elif name == "a" and match[1]:
             texts[-1] = f" ({link})" if link else " "
             link = ""
         elif name == "a" and not link and (address := _ADDRESS.search(match[3])):
             link = address[1]
-    texts.append(text[at:])
-    return " ".join(html.unescape("".join(texts)).split())
+    texts.append(page[at:])
+    lines = (" ".join(html.unescape(line).split()) for line in "".join(texts).split("\n"))
+    return "\n".join(filter(None, lines))
 
 
 # Each format --------------------------------------------------------------------------------------
 
-
-class _Parts:
-    """Builder of ``text``'s spans. Its stack of open heads (level, span index) leads what is added."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.spans: list[Span] = []
-        self._heads: list[tuple[int, int]] = []
-
-    def add(
-        self, start: int, end: int, leads: Sequence[int] | None = None, is_lead: bool = False
-    ) -> int:
-        """Add a span, led by the open heads unless ``leads`` are given; return its index."""
-        if leads is None:
-            leads = [index for _, index in self._heads]
-        self.spans.append(Span(start, end, tuple(leads), is_lead))
-        return len(self.spans) - 1
-
-    def close(self, level: int) -> None:
-        """Close the heads of this level and below."""
-        self._heads = [head for head in self._heads if head[0] < level]
-
-    def head(self, level: int, start: int, end: int) -> None:
-        """Add a head, which leads what follows until one of its level or above."""
-        self.close(level)
-        self._heads.append((level, self.add(start, end, is_lead=True)))
-
-    def fill(self, start: int, end: int) -> None:
-        """Add a stretch, sentence by sentence where it is long."""
-        is_short = end - start <= _LONG
-        for a, b in [(start, end)] if is_short else _sentences(self.text, start, end):
-            self.add(a, b)
+#: A part's start, its level, and whether it leads; it ends the leads of its level and of deeper ones.
+Cut: TypeAlias = tuple[int, int, bool]
+_DEEP = 10**9  # the level of parts that end no lead
 
 
-def _outline_spans(parts: _Parts) -> None:
-    """Add the lines; a name, a table's header and an item's first value lead what is below them."""
+def _outline_cuts(text: str) -> Iterator[Cut]:
+    """Yield the lines; a name, a table's header and an item's first value lead what is below them."""
     first: tuple[int, int] | None = None  # start and indentation of an item that begins with names
-    for start, end in _lines(parts.text):
-        line = parts.text[start:end].rstrip()
+    for start, end in _lines(text):
+        line = text[start:end].rstrip()
         indent = len(line) - len(line.lstrip())
         is_item = first is not None or line.startswith("- ", indent)
         start, indent = first or (start, indent)
-        first = (start, indent) if is_item and re.search(r"[^]}]:\Z", line) else None
+        first = (start, indent) if is_item and re.search(r"[^}]:\Z", line) else None
         if first:
             continue
-        parts.close(indent)
-        if is_item or line.endswith((":", ": |", ": |-")):
-            parts.head(indent, start, end)
-        elif end - start <= 2 * _LONG:
-            parts.add(start, end)
-        else:  # its beginning has its key, or its row's id
-            beginning, *rest = _sentences(parts.text, start, end)
-            parts.head(indent, *beginning)
-            for piece in rest:
-                parts.add(*piece)
+        is_lead = is_item or line.endswith((":", ": |", ": |-"))
+        is_long = not is_lead and end - start > 2 * _LONG
+        # A long line's beginning, with its key or its row's id, leads the rest.
+        beginning, *rest = _sentences(text, start, end) if is_long else [start]
+        yield beginning, indent, is_lead or is_long
+        yield from ((piece, indent + 1, False) for piece in rest)
 
 
-def _html_spans(parts: _Parts) -> None:
-    text = parts.text
-    for start, end in _cuts([m.start() for m in _BLOCK.finditer(text)], text):
-        match = re.match(r"<h([1-6])\b", text[start : start + 4], re.I)
-        if match:
-            parts.head(int(match[1]), start, end)
-        else:
-            parts.add(start, end)
-
-
-def _markdown_spans(parts: _Parts) -> None:
+def _markdown_cuts(text: str) -> Iterator[Cut]:
     fenced = False
-    for start, end in _lines(parts.text):
-        line = parts.text[start:end]
+    for start, end in _lines(text):
+        line = text[start:end]
         fenced ^= line.lstrip().startswith("```")
-        match = None if fenced else _HEADING.match(line)
-        if match:
-            parts.head(len(match[1]), start, end)
+        if not fenced and (match := _HEADING.match(line)):
+            yield start, len(match[1]), True
         elif fenced:
-            parts.add(start, end)
+            yield start, _DEEP, False
         else:
-            parts.fill(start, end)
+            yield from ((piece, _DEEP, False) for piece in _filled(text, start, end))
 
 
-def _table_spans(parts: _Parts) -> None:
-    for i, (start, end) in enumerate(_lines(parts.text)):
-        if not i or (i == 1 and not re.search(r"\w", parts.text[start:end])):  # |---|---|
-            parts.head(i, start, end)
-        else:
-            parts.add(start, end)
+def _table_cuts(text: str) -> Iterator[Cut]:
+    for i, (start, end) in enumerate(_lines(text)):
+        is_header = not i or (i == 1 and not re.search(r"\w", text[start:end]))  # |---|---|
+        yield start, i if is_header else _DEEP, is_header
 
 
-def _log_spans(parts: _Parts) -> None:
-    """Add one span per entry: lines without a time belong to the entry before."""
-    text = parts.text
-    for start, end in _cuts([a for a, b in _lines(text) if _CLOCK.match(text[a:b])], text):
-        parts.add(start, end)
+def _log_cuts(text: str) -> Iterator[Cut]:
+    """Yield one part per entry: lines without a time belong to the entry before."""
+    starts = [start for start, end in _lines(text) if _CLOCK.match(text[start:end])]
+    yield from ((start, _DEEP, False) for start, _ in _cuts(starts, text))
 
 
-def _text_spans(parts: _Parts) -> None:
-    """Add lines and sentences; a line that ends with a colon leads what is indented below it."""
-    for start, end in _lines(parts.text):
-        line = parts.text[start:end]
+def _text_cuts(text: str) -> Iterator[Cut]:
+    """Yield lines and sentences; a line that ends with a colon leads what is indented below it."""
+    for start, end in _lines(text):
+        line = text[start:end]
         indent = len(line) - len(line.lstrip())
-        parts.close(indent)
         if line.rstrip().endswith(":") and end - start <= _LONG:
-            parts.head(indent, start, end)
+            yield start, indent, True
         else:
-            parts.fill(start, end)
+            yield from ((piece, indent, False) for piece in _filled(text, start, end))
 
 
 # Common -------------------------------------------------------------------------------------------
@@ -242,28 +210,20 @@ def _cuts(starts: Sequence[int], text: str) -> Iterator[tuple[int, int]]:
     yield from pairwise(edges)
 
 
-def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield (start, end) of each sentence; one of more than 2 × ``_LONG`` is cut at spaces, commas."""
+def _filled(text: str, start: int, end: int) -> Iterable[int]:
+    """Return the starts of a stretch's parts: its sentences where it is long."""
+    return [start] if end - start <= _LONG else _sentences(text, start, end)
+
+
+def _sentences(text: str, start: int, end: int) -> Iterator[int]:
+    """Yield each sentence's start; one of more than 2 × ``_LONG`` is cut at spaces and commas."""
     edges = [start, *(start + m.end() for m in _SENTENCE.finditer(text[start:end])), end]
     for a, b in pairwise(sorted(set(edges))):
+        yield a
         while b - a > 2 * _LONG:
             space = max(text.rfind(mark, a + _LONG // 2, a + _LONG) for mark in " ,")
-            middle = space + 1 if space > 0 else a + _LONG
-            yield a, middle
-            a = middle
-        yield a, b
-
-
-def _covering(cut: Sequence[Span], length: int) -> tuple[Span, ...]:
-    """Return the spans, each extended to the start of the next, so that they cover the text."""
-    if not cut:
-        return (Span(0, length),)
-    ends = [*(span.start for span in cut[1:]), length]
-    starts = [0, *ends[:-1]]
-    return tuple(
-        Span(start, end, span.leads, span.is_lead)
-        for span, start, end in zip(cut, starts, ends, strict=True)
-    )
+            a = space + 1 if space > 0 else a + _LONG
+            yield a
 
 
 def _is_table(lines: Sequence[str]) -> bool:

@@ -1,20 +1,19 @@
 """The baseline builders ``full``, ``window``, ``query_rag`` and ``summary``; none is learned."""
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Literal
 
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import Field
 
-from stategate.envs.protocols import Chunk, Fragment
-from stategate.nodes.build_context.assemble import FramedContext, assemble, head_of, line_piece
+from stategate.envs.protocols import Fragment
+from stategate.nodes.build_context.assemble import FramedContext, assemble, line_piece
 from stategate.nodes.models.calls import ask
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.page import ARROW, BREAK, lead, past_chunk, text_of
+from stategate.nodes.retrieval.page import BREAK, lead, past_chunk
 from stategate.stores.text import one_line
-from stategate.stores.tokens import count_tokens, truncate
+from stategate.stores.tokens import truncate
 
 
 class Full(FramedContext):
@@ -55,9 +54,8 @@ class Window(FramedContext):
             seen = []
             for event in (event for event in recent if event.kind == "OBS"):
                 page = (lead(f"Page seen at step {event.t + 1}: "), Fragment(one_line(event.text)))
-                text = truncate(text_of(page), self.event_tokens).rstrip()
-                piece = line_piece(f"event:{event.t}", "event", (*head_of(page, len(text)), BREAK))
-                seen.append(replace(piece, tokens_before=count_tokens(text_of(page))))
+                room = self.event_tokens + 1  # with the line break
+                seen.append(line_piece(f"event:{event.t}", "event", (*page, BREAK), room))
             actions = sum(event.kind == "ACT" for event in recent)
             return assemble(
                 request, request.source.all(), history=min(self.history, actions), events=seen
@@ -92,9 +90,8 @@ class QueryRag(FramedContext):
 
 _SYSTEM = (
     "You keep an agent's notes. Rewrite them, with the new steps, as short as they can be for its "
-    "task: what was found where, what was done, what is left. Keep a step's form, "
-    f"'NUMBER. ACTION{ARROW}WHAT CAME OF IT', leave out steps that do not matter, and answer with "
-    "those lines alone."
+    "task: what was found where, what was done, what is left. Leave out steps that do not matter, "
+    "and answer with the notes alone, one a line."
 )
 _KEPT = 256  # notes of how many moments are kept
 
@@ -129,17 +126,8 @@ class Summary(FramedContext):
             for start in range(0, len(old), self.every):
                 new = tuple(chunk.text for chunk in old[start : start + self.every])
                 lines = rewritten(request.instruction, lines, new)
-            page = [_noted(i, line) for i, line in enumerate(lines)]
+            page = [past_chunk(f"note:{i}", "", "", line) for i, line in enumerate(lines)]
             page += [chunk for chunk in chunks if chunk not in old]
             return assemble(request, page, history=self.history, page=page)
 
         return build_context
-
-
-def _noted(index: int, line: str) -> Chunk:
-    """Return a line of the model's notes as an earlier step, as far as it keeps a step's form."""
-    step, _, outcome = line.partition(ARROW)
-    number, dot, action = step.partition(". ")
-    if not (dot and number.isdigit()):
-        number, dot, action = step, "", ""
-    return past_chunk(f"note:{index}", number + dot, action, outcome)

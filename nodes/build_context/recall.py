@@ -129,13 +129,7 @@ class ConversationContext(ContextParams):
                 remaining -= size_of(memory)
             ranked = find(request, query)
             passages = _passages(ranked, self.top_k, remaining, best_last)
-            pieces = [*history, *memory, *passages, *wishes, question]
-            # What the page offers and nothing here shows: the audit is complete.
-            accounted = {a for piece in pieces for a in (*piece.actions, *piece.dropped_actions)}
-            missing = tuple(a for a in request.observation.actions if a not in accounted)
-            if missing:
-                pieces.append(Piece("page", "page", "", (), 0, 0, None, missing))
-            return built(pieces)
+            return built([*history, *memory, *passages, *wishes, question])
 
         return build_context
 
@@ -301,13 +295,12 @@ def fact_line(fact: Fact) -> list[Fragment]:
 
 # Follow-up questions -----------------------------------------------------------------------------
 
-#: Words that stand for something said before, and openings that continue a talk.
+#: Words that stand for something said before.
 _POINTERS = frozenset(
     "he him his she her hers it its they them their theirs this that these those there then one "
     "ones same other former latter".split()
 )
 _PERSONS = frozenset("he him his she her hers they them their theirs".split())
-_OPENINGS = frozenset("and but so then also or".split())
 #: A question that brings in something new, or that is about the user, stands alone.
 _ALONE = frozenset("a an i my me".split())
 _SHORT = 1  # words of content of a question that asks for nothing by itself
@@ -347,11 +340,9 @@ def is_follow_up(question: str) -> bool:
     first = next((i for i, count in enumerate(counts, 1) if count > _SHORT), None)
     words = _words(" ".join(parts[:first]))
     lower = {word.lower() for word in words}
-    if not words or words[0].lower() in _OPENINGS or lower & _POINTERS:
+    if not words or lower & _POINTERS:
         return True
-    content = _content(" ".join(words))
-    names = [word for word in content if word[0].isupper() and word != words[0]]
-    return len(content) <= _SHORT and not names and not lower & _ALONE
+    return len(_content(" ".join(words))) <= _SHORT and not lower & _ALONE
 
 
 def _words(text: str) -> list[str]:

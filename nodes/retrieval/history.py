@@ -2,13 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from stategate.envs.messages.reading import format_of, readable, spans
-from stategate.envs.protocols import Chunk, Fragment
+from stategate.envs.messages.reading import spans
+from stategate.envs.protocols import Chunk
 from stategate.nodes.protocols import Embedder, Vector
 from stategate.nodes.retrieval.page import nearest
 from stategate.stores.text import words_of
@@ -63,51 +63,46 @@ class HistorySource:
 def chunks_of(name: str, text: str) -> tuple[Chunk, ...]:
     """Return the parts of a result as chunks; their ids are ``name/index``.
 
-    Each is one fact, shown whole or not at all; HTML without its markup. In ``data``, ``leads`` are
-    the indices of the parts that lead it, ``is_lead`` says whether it leads others, ``words`` are the
-    stems of it and of its leads, ``shown`` is its text as a model reads it, ``size`` its tokens.
+    Each is one fact, shown whole or not at all. In ``data``, ``leads`` are the indices of the parts
+    that lead it, ``is_lead`` says whether it leads others, ``words`` are the stems of it and of its
+    leads, ``size`` are its tokens.
     """
-    kind, parts = format_of(text), spans(text)
+    parts = spans(text)
     texts = [text[part.start : part.end] for part in parts]
-    lines = [readable(part_text) if kind == "html" else part_text.strip() for part_text in texts]
-    words = [frozenset(words_of(line)) for line in lines]
+    words = [frozenset(words_of(part_text)) for part_text in texts]
     chunks = []
-    for i, (part, part_text, line) in enumerate(zip(parts, texts, lines, strict=True)):
+    for i, (part, part_text) in enumerate(zip(parts, texts, strict=True)):
         data = {
             "leads": part.leads,
             "is_lead": part.is_lead,
             "words": words[i].union(*(words[lead] for lead in part.leads)),
-            "shown": line,
-            "size": count_tokens(line) + 1 if line else 0,
+            "size": count_tokens(part_text.strip()) + 1 if part_text.strip() else 0,
         }
-        fragment = line if kind == "html" else part_text.rstrip()
-        fragments = (Fragment(fragment, role="fact"),) if line else ()
-        chunks.append(Chunk(f"{name}/{i}", kind, part_text, data=data, fragments=fragments))
+        chunks.append(Chunk(f"{name}/{i}", "part", part_text, data=data))
     return tuple(chunks)
 
 
 def visible_text(chunk: Chunk) -> str:
     """Return a part as a model would read it."""
-    return str(chunk.data["shown"])
+    return chunk.text.strip()
 
 
-def with_leads(chunks: Sequence[Chunk], indices: Iterable[int]) -> list[int]:
-    """Return indices of a result's parts with those of the parts that lead them, sorted."""
+def excerpt(
+    chunks: Sequence[Chunk], indices: Iterable[int], shown: Mapping[str, str] | None = None
+) -> str:
+    """Return parts of a result, with the parts that lead them; "…" stands for gaps.
+
+    ``shown`` has other texts of parts, by the id of their chunk.
+    """
     chosen = set(indices)
-    return sorted(chosen.union(*(chunks[i].data["leads"] for i in chosen)))
-
-
-def excerpt(chunks: Sequence[Chunk], indices: Iterable[int]) -> str:
-    """Return parts of a result as lines, with the parts that lead them; "…" stands for gaps."""
-    lines: list[str] = []
-    last = -1
-    for i in with_leads(chunks, indices):
-        if i > last + 1 and lines:
-            lines.append("…")
-        chunk = chunks[i]
-        lines.append(visible_text(chunk) if chunk.kind == "html" else chunk.text.rstrip())
+    body, last = "", -1
+    for i in sorted(chosen.union(*(chunks[i].data["leads"] for i in chosen))):
+        if i > last + 1:
+            body = f"{body.rstrip()}\n…\n" if body else "…\n"
+        whole = visible_text(chunks[i])
+        body += chunks[i].text.replace(whole, (shown or {}).get(chunks[i].id) or whole, 1)
         last = i
-    return "\n".join(filter(None, lines))
+    return body.rstrip()
 
 
 def word_scores(query: str, chunks: Sequence[Chunk]) -> Vector:

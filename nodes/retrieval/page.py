@@ -114,7 +114,8 @@ def past_chunk(id_: str, number: str, action: str, outcome: str) -> Chunk:
     data = {"number": number, "action": action, "outcome": outcome}
     line = [lead(number)]
     line += [Fragment(action, role="action")] if action else []
-    line += [lead(ARROW), Fragment(outcome, role="outcome")] if outcome else []
+    line += [lead(ARROW)] if outcome and (number or action) else []
+    line += [Fragment(outcome, role="outcome")] if outcome else []
     return Chunk(id_, "event", text_of(line), (), data, "past", fragments=tuple(line))
 
 

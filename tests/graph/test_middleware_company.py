@@ -145,3 +145,19 @@ def test_the_note_of_a_huge_result_counts_all_that_no_model_reads() -> None:
     how: dict[str, Any] = {"kind": "full", "budget": 400_000, "max_new_result": 100_000}
     note = messages_read(messages, **how)[-1].text.rpartition("[cut ")[2]
     assert int(note.split()[0]) > tokens_in(huge) / 3
+
+
+PAGE = "<html><head><title>T</title></head><body><h1>Prices</h1>" + "".join(
+    f'<p class="row" data-n="{i}">Item {i} costs <b>{i} coins</b>.</p>' for i in range(12)
+)
+
+
+def test_of_html_the_visible_text_is_read_and_the_note_says_what_is_missing() -> None:
+    asked, result = look_round(1)
+    messages = [HumanMessage("Prices?"), asked, result.model_copy(update={"content": PAGE})]
+    shown = messages_read(messages, budget=8000)[-1].text
+    assert "Item 7 costs 7 coins" in shown
+    assert "<" not in shown
+    assert "[cut " in shown
+    assert PAGE in recalled(names_of(messages)[-1], messages, 4000)
+    assert messages_read(messages, budget=8000, keep_whole=["look"])[-1].text == PAGE

@@ -5,10 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from stategate.nodes.registry import first_problem
-from stategate.stores.errors import UserError
+from pydantic import BaseModel, ConfigDict, Field
 
 #: The tool that shows a shortened result whole.
 RECALL = "recall"
@@ -54,14 +51,6 @@ class HistorySettings(BaseModel):
     recall: bool = Field(True, description="give the agent a tool that shows a result whole")
     timeout: float = Field(5.0, gt=0, description="seconds after which a call reads it all")
 
-    @classmethod
-    def of(cls, kind: str, budget: int, settings: Mapping[str, Any]) -> "HistorySettings":
-        """Return the settings. Raises ``UserError`` for a wrong value."""
-        try:
-            return cls(kind=kind, budget=budget, **settings)
-        except ValidationError as error:
-            raise UserError(f"ContextMiddleware: {first_problem(error)}") from None
-
     def new_result_tokens(self, ranks_by_need: bool) -> int:
         """Return the tokens that a new result may have."""
         if self.max_new_result is None:
@@ -84,31 +73,24 @@ class Decisions:
     ``recurrent`` is the state of the need scorer after ``read`` messages.
     """
 
-    frozen: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
-    restored: tuple[str, ...] = ()
+    frozen: Mapping[str, list[Any]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    restored: list[str] = field(default_factory=list)
     cuts: int = 0
     recurrent: Any = None
     read: int = 0
 
     def plain(self) -> dict[str, Any]:
         """Return the form that is held in graph state."""
-        frozen = {key: [*row] for key, row in self.frozen.items()}
-        lists = {"left_out": [*self.left_out], "restored": [*self.restored]}
-        return {**vars(self), **lists, "frozen": frozen}
+        return dict(vars(self))
 
     @classmethod
     def of(cls, plain: Mapping[str, Any] | None) -> "Decisions":
-        """Read :meth:`plain` back; None is no decisions, and neither is what nobody can read."""
-        if not plain:
-            return cls()
+        """Read :meth:`plain` back; None is no decisions, and neither is another version's."""
         try:
-            rows = plain["frozen"].items()
-            frozen = {key: (int(check), str(text)) for key, (check, text) in rows}
-            lists = {name: tuple(plain[name]) for name in ("left_out", "restored")}
-            return cls(**{**plain, **lists, "frozen": frozen})
-        except (KeyError, TypeError, ValueError, AttributeError):
-            return cls()  # of another version: everything is decided anew
+            return cls(**(plain or {}))
+        except TypeError:
+            return cls()
 
 
 Fate = Literal["shortened", "note", "left out", "orphan"]

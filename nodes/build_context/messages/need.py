@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
 from stategate.envs.messages.needs import readable_text
-from stategate.envs.messages.reading import Format, format_of, spans
+from stategate.envs.messages.reading import format_of, spans
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.weights import load_arrays
 
@@ -34,7 +34,8 @@ SHIPPED, KIND = "need", "need"
 BUCKETS = 8192
 #: Hashed words of a part's keys, and of a message.
 KEY_WORDS, MESSAGE_WORDS = 8, 48
-_FORMATS: tuple[Format, ...] = ("outline", "table", "log", "text", "markdown", "html")
+#: Checkpoints have a column for each; none is "html" any more, since HTML is read as its visible text.
+_FORMATS = ("outline", "table", "log", "text", "markdown", "html")
 _VALUE = re.compile(r"[A-Za-z0-9_$#@][\w./:@#+-]*\w|\b[A-Z0-9]\b")
 _KEY = re.compile(r"[\"']?([A-Za-z_][\w -]{0,30}?)[\"']?\s*[:=](?=\s|\"|'|\[|\{|\d|$|\w)")
 _COLUMN = re.compile(r"[{,]([^{},]+)(?=[{},])")

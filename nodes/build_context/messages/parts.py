@@ -19,13 +19,14 @@ from stategate.envs.messages.history import tokens_in
 from stategate.envs.messages.needs import IDENTIFIES
 from stategate.envs.protocols import Chunk
 from stategate.nodes.protocols import Vector
-from stategate.nodes.retrieval.history import visible_text, with_leads, word_scores
+from stategate.nodes.retrieval.history import excerpt, visible_text, word_scores
 
 PRICE = 2.0
 LOSS = 25_000.0
-_LIST, _ENDS = 20, 5  # entries of a list that share their chances, but for so many at its ends
-_ENDS_TOKENS = 150  # of a new result's first and last parts
+_LIST = 20  # entries of a list that share their chances
 _MARKS = re.compile(r"[\w\s]+")  # what is left without it is the form of a list's entry
+_ENDS = 5  # parts at each end of a new result that are shown where little else is
+_ENDS_TOKENS = 150  # of a new result's first and last parts
 _GAP_TOKENS = 2  # an omission beside a part
 _PROSE = re.compile(
     r"(?:(?<=[\s\"'>(,])|^)[a-z][a-z;'()-]*,?(?:\s+[A-Za-z]?[a-z;'()-]*[.,]?(?=[\s\"'<,]|$)){6,}"
@@ -33,7 +34,6 @@ _PROSE = re.compile(
 _WORDS_CHANCE = 0.05  # of the part that shares the rarest words with what is asked
 _WORTH_A_CUT = 0.7  # a part without its prose is at most so large, or it is not offered
 _PROSE_CHANCE = 0.05  # of a part's chance falls to its prose
-_GAP = "…\n"
 _NOTE = re.compile(r"\[cut \d+ tokens(: \S+ \S+)?\]\Z")
 #: What stands for prose within a part.
 ELISION = "…"
@@ -47,6 +47,7 @@ class Offer:
     """A way to show a part: ``text`` for ``size`` tokens; ``chance`` that a later turn needs it."""
 
     chunk: Chunk
+    leads: Sequence[Chunk]
     text: str
     size: int
     chance: float
@@ -57,24 +58,19 @@ def adjusted(
 ) -> dict[str, Vector]:
     """Return the parts' chances, corrected for long lists and for words shared with the query.
 
-    A long list has few needed entries, whatever its length: its entries share their chances, except the
-    first ones, which show what the list is, and the last, which show how a log ends. Entries have the
-    same leads and the same punctuation. A part that shares the rarest words with the query is shown,
-    whatever its chance.
+    A long list has few needed entries, whatever its length: its entries share their chances. Entries
+    have the same leads and the same punctuation. A part that shares the rarest words with the query is
+    shown, whatever its chance.
     """
     scores = word_scores(query, [chunk for parts in results.values() for chunk in parts])
     top = float(scores.max(initial=0.0)) or 1.0
     ours: dict[str, Vector] = {}
     start = 0
     for name, parts in results.items():
-        lists = [(chunk.data["leads"], _MARKS.sub("", visible_text(chunk))) for chunk in parts]
-        lengths, positions = Counter(lists), Counter[tuple[tuple[int, ...], str]]()
-        share = np.ones(len(parts), dtype=np.float32)
-        for number, entry in enumerate(lists):
-            positions[entry] += 1
-            if _ENDS < positions[entry] <= lengths[entry] - _ENDS:
-                share[number] = min(1.0, _LIST / lengths[entry])
         words = scores[start : start + len(parts)] / top
+        lists = [(chunk.data["leads"], _MARKS.sub("", chunk.text)) for chunk in parts]
+        lengths = Counter(lists)
+        share = np.array([min(1.0, _LIST / lengths[entry]) for entry in lists])
         ours[name] = np.maximum(chances[name] * share, _WORDS_CHANCE * words**4)
         start += len(parts)
     return ours
@@ -97,14 +93,13 @@ def select(
     for offer in offers:
         if offer.chance * LOSS < offer.size * PRICE:
             continue
-        parts = results[offer.chunk.id.rpartition("/")[0]]
-        leads = [parts[i] for i in offer.chunk.data["leads"] if parts[i].id not in visible]
+        leads = [lead for lead in offer.leads if lead.id not in visible]
         size = offer.size + sum(int(lead.data["size"]) for lead in leads)
         if size <= room:
             room -= size
             visible |= {lead.id: visible_text(lead) for lead in leads}
             visible[offer.chunk.id] = offer.text
-    return visible | _holes(results, visible)
+    return visible
 
 
 def ends(results: Mapping[str, Sequence[Chunk]], budget: int) -> Shown:
@@ -123,25 +118,15 @@ def _offers(parts: Sequence[Chunk], chances: Vector) -> list[Offer]:
         if not size or (chunk.data["is_lead"] and chance < 0.01):
             continue
         chance = float(chance)
+        leads = [parts[i] for i in chunk.data["leads"]]
         # Without its stretches of plain words: ids, amounts, dates and paths stay.
         short = _PROSE.sub(ELISION, whole) if size > 12 else whole
         short_size = tokens_in(short) if short != whole else size
         if short_size <= _WORTH_A_CUT * size and IDENTIFIES.search(short):
-            offers.append(Offer(chunk, short, short_size + _GAP_TOKENS, chance))
+            offers.append(Offer(chunk, leads, short, short_size + _GAP_TOKENS, chance))
             chance *= _PROSE_CHANCE
-        offers.append(Offer(chunk, whole, size + _GAP_TOKENS, chance))
+        offers.append(Offer(chunk, leads, whole, size + _GAP_TOKENS, chance))
     return offers
-
-
-def _holes(results: Mapping[str, Sequence[Chunk]], shown: Shown) -> dict[str, str]:
-    """Return the parts between visible ones that cost no more than the sign of their omission."""
-    return {
-        chunk.id: visible_text(chunk)
-        for parts in results.values()
-        for before, chunk, after in zip(parts, parts[1:], parts[2:], strict=False)
-        if before.id in shown and after.id in shown and chunk.id not in shown
-        if int(chunk.data["size"]) <= _GAP_TOKENS + 1
-    }
 
 
 @dataclass(frozen=True)
@@ -154,12 +139,6 @@ class Rendering:
     is_note: bool = False
 
 
-def note(tokens: int, name: str, recall: str) -> str:
-    """Return the note that closes a shortened result; ``recall`` is the tool's name, "" for none."""
-    way_back = f": {recall} {name}" if recall else ""
-    return f"[cut {tokens} tokens{way_back}]"
-
-
 def is_shortened(text: str) -> bool:
     """Say whether a result ends with such a note: another middleware has shortened it."""
     return bool(_NOTE.search(text))
@@ -168,39 +147,20 @@ def is_shortened(text: str) -> bool:
 def rendered(
     name: str, text: str, chunks: Sequence[Chunk], shown: Shown, recall: str, beyond: int = 0
 ) -> Rendering:
-    """Return the text made of the parts that are ``shown``, and of those that lead them.
+    """Return the text made of the parts that are ``shown``, of those that lead them, and of a note.
 
-    It is ``text`` itself where everything is shown, or where the note would cost more than it saves;
-    not where ``text`` is the beginning and the end of a result with ``beyond`` more tokens.
+    The note names the tool ``recall`` ("" for none) and the result. All of ``text`` is returned where
+    everything is shown, or where the note would cost more than it saves; not where ``text`` is a part
+    of a result with ``beyond`` more tokens.
     """
-    indices = with_leads(chunks, [i for i, c in enumerate(chunks) if shown.get(c.id, "").strip()])
+    indices = [i for i, chunk in enumerate(chunks) if shown.get(chunk.id, "").strip()]
+    body = excerpt(chunks, indices, shown)
     size = tokens_in(text)
-    body = ""
-    last = -1
-    is_whole = len(indices) == len(chunks) and not beyond
-    for i in indices:
-        if i > last + 1:
-            body = _broken(body) + _GAP
-        chunk = chunks[i]
-        visible = shown.get(chunk.id) or visible_text(chunk)
-        is_cut = visible != visible_text(chunk)
-        is_whole = is_whole and not is_cut
-        if chunk.kind == "html":
-            body = _broken(body) + visible_text(chunk)
-        elif not is_cut:
-            body += chunk.text
-        elif ELISION in visible:
-            body += chunk.text.replace(visible_text(chunk), visible, 1)
-        else:
-            body += visible.rstrip() + " " + _GAP
-        last = i
     cut = max(size + beyond - tokens_in(body), 1)
-    shortened = _broken(body.rstrip()) + note(cut, name, recall)
+    way_back = f": {recall} {name}" if recall else ""
+    shortened = "\n".join(filter(None, (body, f"[cut {cut} tokens{way_back}]")))
     shortened_size = tokens_in(shortened)
+    is_whole = body == text.rstrip() and not beyond
     if is_whole or shortened_size >= size + beyond:
         return Rendering(text, size)
     return Rendering(shortened, shortened_size, is_note=not indices)
-
-
-def _broken(body: str) -> str:
-    return body + "\n" if body and not body.endswith("\n") else body

@@ -16,8 +16,9 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from pydantic import ValidationError
 
 from stategate.envs.messages.history import (
     calls_text,
@@ -26,7 +27,6 @@ from stategate.envs.messages.history import (
     tokens_in,
     tokens_of,
 )
-from stategate.envs.messages.needs import readable_text
 from stategate.envs.protocols import Observation
 from stategate.nodes.build_context.baselines import Window
 from stategate.nodes.build_context.compress import Compress
@@ -43,6 +43,7 @@ from stategate.nodes.build_context.messages.need import (
     parts_of,
 )
 from stategate.nodes.build_context.messages.parts import (
+    ELISION,
     Rendering,
     Shown,
     adjusted,
@@ -53,17 +54,17 @@ from stategate.nodes.build_context.messages.parts import (
 )
 from stategate.nodes.build_context.messages.slots import NOTE_TOKENS, History, Slot
 from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Vector
-from stategate.nodes.registry import registry
+from stategate.nodes.registry import first_problem, registry
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.history import HistorySource, visible_text
+from stategate.nodes.retrieval.history import HistorySource, chunks_of, visible_text
 from stategate.nodes.update_state import packed, unpacked
 from stategate.stores.errors import UserError, warn_once
-from stategate.stores.traces import Event
 
 #: Kinds of ours that add to a prompt, or read what no history of messages has.
 _UNFIT = ("experience", "experience_trace", "recall", "retrieve", "rico", "summary")
 _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
+_TOP_K = 60  # parts of results that `query_rag` shows
 _ANY_PART = 0.002  # chance of every part where no scorer tells them apart
 
 
@@ -75,10 +76,20 @@ class HistoryPlanner:
     """
 
     def __init__(self, kind: str = "compress", budget: int = 16_000, **settings: Any) -> None:
-        self.settings = HistorySettings.of(kind, budget, settings)
+        if kind in _UNFIT:
+            raise UserError(
+                f"context.kind={kind} does not choose parts of results: take compress, window, full "
+                "or query_rag; memory and experience are tools (docs/middleware.md)"
+            )
+        try:
+            self.settings = HistorySettings(kind=kind, budget=budget, **settings)
+        except ValidationError as error:
+            raise UserError(f"ContextMiddleware: {first_problem(error)}") from None
         embedder = registry().parse("embedder", self.settings.embedder)
         self._resources = Resources(embedder=embedder)  # type: ignore[arg-type]
-        self._params = _params(kind, self.settings.budget, self.settings.model_extra or {})
+        many = {"top_k": _TOP_K} if kind == "query_rag" else {}
+        values = {"kind": kind, "budget": budget, **many, **(self.settings.model_extra or {})}
+        self._params = cast(ContextParams, registry().parse("context", values))
         self._scorer = self._load_scorer()
 
     def _load_scorer(self) -> NeedScorer | None:
@@ -135,7 +146,7 @@ class HistoryPlanner:
         for slot in history.slots:
             if not slot.is_new or slot.is_pinned or slot.tool == (history.recall or None):
                 continue
-            if slot.tool in self.settings.keep_whole and not slot.beyond:
+            if slot.tool in self.settings.keep_whole and not slot.is_huge:
                 continue
             is_read = self._scorer is not None and slot.text_size > _WORTH_READING
             if slot.text_size > max_tokens:
@@ -153,38 +164,35 @@ class HistoryPlanner:
         for _ in range(3):
             if budget <= 0:
                 break
-            rendering = self._chosen(history, [slot], budget, slot.index)[slot.index]
+            (rendering,) = self._chosen(history, [slot], budget, why)
             over = rendering.size - room
             if over <= 0:
-                return replace(rendering, why=why)
+                return rendering
             budget -= over + 8
-        return slot.note(history.recall, why)
+        return self._rendered(history, slot, {}, why)
+
+    def _rendered(self, history: History, slot: Slot, visible: Shown, why: str = "") -> Rendering:
+        """Return a result's visible parts with a note; the note alone if nothing is visible."""
+        chunks = chunks_of(slot.key, slot.text)
+        rendering = rendered(slot.name, slot.text, chunks, visible, history.recall, slot.beyond)
+        return replace(rendering, why=why)
 
     def _cut(self, history: History) -> None:
         """Plan everything anew, down to the low watermark."""
         history.is_cut = True
         low = round(self._room(history) * self.settings.low_watermark)
         results = [slot for slot in history.slots if slot.is_result]
-        needs: dict[str, float] = {}
         if self._scorer is not None:
-            chances = self._chances(history, [slot for slot in results if not slot.is_new])
-            needs = {key: float(each.sum()) for key, each in chances.items()}
-        history.leave_out(low, self._room(history), needs)
+            self._chances(history, [slot for slot in results if not slot.is_new])
+        history.leave_out(low, self._room(history))
         results = [slot for slot in results if not slot.left_out and not slot.is_pinned]
         old = [slot for slot in results if not slot.is_new]
         for slot in old:
             slot.rendering = None
         room = history.fixed + low - history.size
         room += sum(slot.text_size - NOTE_TOKENS for slot in old)
-        newest = old[-self._params.events :] if isinstance(self._params, Window) else old
-        chosen: dict[int, Rendering] = {}
-        if newest and room > 0:
-            chosen = self._chosen(history, newest, room, len(history.messages))
-        for slot in old:
-            if slot.index in chosen:
-                rendering = replace(chosen[slot.index], why=f"by {self.settings.kind}")
-            else:
-                rendering = slot.note(history.recall, "older than the newest results")
+        chosen = self._chosen(history, old, max(room, 0), f"by {self.settings.kind}")
+        for slot, rendering in zip(old, chosen, strict=True):
             if rendering.text != text_of(slot.message):
                 slot.rendering = rendering
         self._hold_budget(history, results)
@@ -200,31 +208,39 @@ class HistoryPlanner:
                 room = slot.text_size - (slot.size - slot.visible_size) - over
                 slot.rendering = self._fitted(history, slot, room, why)
             else:
-                slot.rendering = slot.note(history.recall, why)
+                slot.rendering = self._rendered(history, slot, {}, why)
 
     def _chosen(
-        self, history: History, slots: Sequence[Slot], budget: int, end: int
-    ) -> dict[int, Rendering]:
+        self, history: History, slots: Sequence[Slot], budget: int, why: str
+    ) -> list[Rendering]:
         """Choose the parts of these results that stay: by need, or as the kind's builder does."""
-        before = history.messages[:end]
+        newest = slots[-self._params.events :] if isinstance(self._params, Window) else slots
+        new = [slot for slot in slots if slot.is_new]
+        before = history.messages[: new[0].index] if new else history.messages
         query = f"{instruction_of(history.messages)} {' '.join(map(calls_text, before[-4:]))}"
-        results = [(slot.key, slot.text) for slot in slots]
+        results = [(slot.key, slot.text) for slot in newest]
         source = HistorySource(results, lambda: self._resources.embedder, query)
         if isinstance(self._params, Compress):
             chances = adjusted(self._chances(history, slots), source.by_result, query)
             visible = select(source.by_result, chances, budget)
-            is_much_cut = self._scorer is not None and slots[0].text_size > 2 * budget
-            if slots[0].is_new and (is_much_cut or not visible):
+            is_much_cut = any(self._scorer and slot.text_size > 2 * budget for slot in new)
+            if new and (is_much_cut or not visible):
                 visible = {**ends(source.by_result, budget), **visible}
         else:
-            builder = cast(ContextBuilder, self._resources.get(self._params))
-            visible = _visible_parts(builder, _request(history, source, before, budget))
-        return {
-            s.index: rendered(
-                s.name, s.text, source.by_result[s.key], visible, history.recall, s.beyond
-            )
-            for s in slots
-        }
+            visible = self._built(source, instruction_of(history.messages), budget)
+        return [self._rendered(history, slot, visible, why) for slot in slots]
+
+    def _built(self, source: HistorySource, instruction: str, budget: int) -> Shown:
+        """Return what the builder of another kind shows of the parts, within ``budget`` tokens."""
+        # The frame's own line is not shown here.
+        budget += tokens_in(f"Instruction: {' '.join(instruction.split())}\n")
+        build_context = cast(ContextBuilder, self._resources.get(self._params))
+        request = ContextRequest(instruction, Observation("", ()), source, (), budget)
+        pieces = build_context(request).pieces
+        visible = {p.id: f"{p.text.rstrip()} {ELISION}" for p in pieces if p.text}
+        whole = {p.id for p in pieces if p.tokens_after == p.tokens_before}
+        parts = [chunk for chunk in source.all() if chunk.id in visible]
+        return {c.id: visible_text(c) if c.id in whole else visible[c.id] for c in parts}
 
     def _chances(self, history: History, slots: Sequence[Slot]) -> dict[str, Vector]:
         """Return for each result the chance of each part that a later turn needs it.
@@ -260,50 +276,3 @@ def _schema(tool: Any) -> str:
     """Return a tool as the model reads it."""
     schema = tool if isinstance(tool, dict) else convert_to_openai_tool(tool)
     return json.dumps(schema, ensure_ascii=False, default=str)
-
-
-def _request(
-    history: History, source: HistorySource, before: Sequence[BaseMessage], budget: int
-) -> ContextRequest:
-    """Return the request for parts of ``source``, after the messages ``before``."""
-    instruction = instruction_of(history.messages)
-    lead = tokens_in(f"Instruction: {' '.join(instruction.split())}\n")
-    start = max(len(before) - 6, 0)
-    events = tuple(
-        Event("ACT", readable_text(message), index, instruction)
-        for index, message in enumerate(before[start:], start)
-        if isinstance(message, AIMessage)
-    )
-    return ContextRequest(
-        instruction=instruction,
-        observation=Observation("".join(chunk.text for chunk in source.all()), ()),
-        source=source,
-        events=events,
-        budget=budget + lead,  # the frame's own line, which is not shown here
-    )
-
-
-def _visible_parts(builder: ContextBuilder, request: ContextRequest) -> Shown:
-    """Return what a builder shows of the parts of results."""
-    chunks = {chunk.id: chunk for chunk in request.source.all()}
-    return {
-        piece.id: piece.text
-        if piece.tokens_after < piece.tokens_before
-        else visible_text(chunks[piece.id])
-        for piece in builder(request).pieces
-        if piece.id in chunks and piece.text
-    }
-
-
-def _params(kind: str, budget: int, parameters: dict[str, Any]) -> ContextParams:
-    """Return the kind's parameters; those that only pages need are set for histories."""
-    if kind in _UNFIT:
-        raise UserError(
-            f"context.kind={kind} does not choose parts of results: take compress, window, full or "
-            "query_rag; memory and experience are tools (docs/middleware.md)"
-        )
-    entry = registry().kinds("context").get(kind)
-    fields = entry.cls.model_fields if entry is not None else {}
-    chosen = {name: value for name, value in (("history", 0), ("top_k", 60)) if name in fields}
-    values = {"kind": kind, "budget": budget, **chosen, **parameters}
-    return cast(ContextParams, registry().parse("context", values))

@@ -3,7 +3,7 @@
 :meth:`History.prepared` makes the messages of the call, the decisions for the next call, and the audit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -26,6 +26,7 @@ from stategate.envs.messages.history import (
     tools_called,
     with_text,
 )
+from stategate.envs.messages.outline import Outline
 from stategate.nodes.build_context.messages.decisions import (
     Audit,
     Decisions,
@@ -35,7 +36,7 @@ from stategate.nodes.build_context.messages.decisions import (
     Row,
 )
 from stategate.nodes.build_context.messages.need import ThreadFacts
-from stategate.nodes.build_context.messages.parts import Rendering, note
+from stategate.nodes.build_context.messages.parts import Rendering
 from stategate.nodes.protocols import Vector
 
 #: Tokens that the note of a shortened result may have.
@@ -46,10 +47,7 @@ _LEFT_OUT_TOKENS = 90  # that its note may have
 _FOR_RESULTS = 0.25  # share of what a cut leaves that parts of old results get, at least
 _LISTED, _QUOTED = 4, 48  # turns of people that it names, and characters of each
 _FADING = 0.9  # what a call counts for its request after each later one
-_WHY = {
-    True: "calls that no longer fit",
-    False: "the oldest turns, after the calls",
-}
+_CALLS, _TURNS = "calls that no longer fit", "the oldest turns, after the calls"
 
 
 @dataclass
@@ -79,10 +77,15 @@ class Slot:
         return isinstance(self.message, ToolMessage)
 
     @property
+    def is_huge(self) -> bool:
+        """Whether no model reads it whole."""
+        return self.is_result and len(text_of(self.message)) > LARGEST
+
+    @property
     def beyond(self) -> int:
-        """Tokens of a huge result's middle, which no model reads."""
-        is_huge = self.is_result and len(text_of(self.message)) > LARGEST
-        return self.text_size - tokens_in(self.text) if is_huge else 0
+        """Tokens that no part of a result has: a huge one's middle, or the markup of HTML."""
+        is_all = isinstance(self.text, Outline) or self.text == text_of(self.message)
+        return 0 if is_all or not self.is_result else self.text_size - tokens_in(self.text)
 
     @property
     def has_calls(self) -> bool:
@@ -102,14 +105,6 @@ class Slot:
         """Tokens that the message costs where nothing but its note is shown of a result."""
         hidden = 0 if self.is_pinned else max(self.text_size - NOTE_TOKENS, 0)
         return self.size - hidden
-
-    def note(self, recall: str, why: str) -> Rendering:
-        """Return the shortest rendering of a result: the note alone, or a text that is shorter."""
-        text = note(self.text_size, self.name, recall)
-        size = tokens_in(text)
-        if size >= self.text_size:
-            return Rendering(self.text, tokens_in(self.text), why)
-        return Rendering(text, size, why, is_note=True)
 
 
 @dataclass
@@ -197,12 +192,12 @@ class History:
         size = self.fixed + sum(slot.visible_size for slot in self.slots)
         return size + (tokens_of(left_out) if left_out else 0)
 
-    def leave_out(self, room: int, last_room: int, needs: Mapping[str, float]) -> None:
+    def leave_out(self, room: int, last_room: int) -> None:
         """Choose anew which messages to leave out, so that the others fit ``room`` tokens.
 
         Each result counts as its note, and a share of the room is for more of them. Rounds of calls
-        go first, those first whose results have the least ``needs`` (expected, by key) per token, then
-        the oldest; then turns. Turns without text, which no recall can show, and the present work's
+        go first, those first whose results have the least ``chances`` of need per token, then the
+        oldest; then turns. Turns without text, which no recall can show, and the present work's
         request go to fit ``last_room`` alone. The last round, pinned messages and the first of
         :meth:`_requests` never go.
         """
@@ -213,7 +208,8 @@ class History:
             first = slots[0]
             is_turn = not first.has_calls
             is_last = is_turn and (first.key == present or not first.text.strip())
-            expected = sum(needs.get(slot.key, 0.0) for slot in slots)
+            scored = (self.chances[s.index] for s in slots if s.index in self.chances)
+            expected = sum(float(each.sum()) for each in scored)
             return is_turn, is_last, expected / sum(slot.least_size for slot in slots)
 
         needed = sum(slot.least_size for slot in self.slots)
@@ -229,7 +225,7 @@ class History:
             if not stays and first.message.type != "system":
                 needed -= sum(slot.least_size for slot in slots)
                 for slot in slots:
-                    slot.left_out, slot.rendering = _WHY[slot.has_calls], None
+                    slot.left_out, slot.rendering = _CALLS if slot.has_calls else _TURNS, None
 
     def _requests(self) -> tuple[set[str], str]:
         """Return the keys of the requests that stay, and of the one that started the present work.
@@ -270,11 +266,11 @@ class History:
         decisions = replace(
             previous,
             frozen={
-                slot.key: (digest(slot.text), slot.rendering.text)
+                slot.key: [digest(slot.text), slot.rendering.text]
                 for slot in self.slots
                 if slot.rendering is not None
             },
-            left_out=tuple(slot.key for slot in self.slots if slot.left_out),
+            left_out=[slot.key for slot in self.slots if slot.left_out],
             cuts=previous.cuts + self.is_cut,
         )
         messages: list[BaseMessage] = []
