@@ -118,7 +118,9 @@ class NeedSettings(Settings):
     threads: list[str] = Field(
         default=[], description="files of recorded threads, as `stategate replay` reads them"
     )
-    tool_tasks: int = Field(default=10, ge=0, description="made-up tasks of each of seven services")
+    tool_tasks: int = Field(
+        default=10, ge=0, le=10, description="made-up tasks of each of seven services"
+    )
 
 
 class AdapterSettings(Settings):
