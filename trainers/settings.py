@@ -174,7 +174,6 @@ class InstructionSettings(ReaderSettings):
 class UtteranceSettings(AdapterSettings):
     """What an utterance is for: to tell, to ask, to wish, to correct, to forget."""
 
-    sentences: int = Field(default=600, ge=100, description="made sentences of each purpose")
     people: str = data_field("people's conversations with an assistant, as BFCL has them, .json.gz")
     questions: str = data_field("people's questions about articles, as SQuAD has them, .json.gz")
 
