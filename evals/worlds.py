@@ -7,11 +7,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from stategate.envs.protocols import World
-from stategate.evals.core.statistics import paired_tests, summary_row, units_of
+from stategate.evals.core.statistics import compared
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Worlds
 from stategate.graph.build import Graph, build_graph
@@ -165,11 +166,8 @@ def summarise(episodes: Sequence[Row], agents: Sequence[str], seed: int = 0) -> 
 
     Goals that a world says to hang together (``group_of(goal)``) are drawn together.
     """
-    values = units_of(list(map(_measured, episodes)), agents, "goal", METRICS)
-    groups = {row["goal"]: row["group"] for row in episodes if row["group"]}
-    rows = [summary_row(name, units, METRICS, groups) for name, units in values.items()]
-    pairs = [(agents[0], agent) for agent in agents[1:]]
-    return rows, paired_tests(values, pairs, _TESTED, seed, groups)
+    rows, pairs = list(map(_measured, episodes)), product(agents[:1], agents[1:])
+    return compared(rows, agents, "goal", METRICS, _TESTED, pairs, seed, "group")
 
 
 def _measured(row: Row) -> Row:
