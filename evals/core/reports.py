@@ -140,9 +140,8 @@ def summary_text(summary: Mapping[str, Any]) -> str:
     lines = [table(rows)]
     for test in summary["tests"]:
         if test["metric"] in _TESTED and test.get("dataset") in (None, "average"):
-            head = f"{test['experiment']}: " if "experiment" in test else ""
             lines.append(
-                f"{head}{test['b']} against {test['a']}: {test['metric']} {test['difference']:+.3f} "
+                f"{test['b']} against {test['a']}: {test['metric']} {test['difference']:+.3f} "
                 f"(95 % interval {test['low']:+.3f} to {test['high']:+.3f}), p = {test['p']:.3f}"
             )
     return "\n".join(lines)
