@@ -46,7 +46,7 @@ def worlds_task(settings: Worlds) -> Task:
     }
     if not configs:
         raise UserError("name at least one agent")
-    first = next(iter(configs.values()))
+    names, first = list(configs), next(iter(configs.values()))
     for field in ("data", "goals"):
         if len({str(getattr(agent.env, field, "")) for agent in configs.values()}) > 1:
             raise UserError(
@@ -83,8 +83,12 @@ def worlds_task(settings: Worlds) -> Task:
     def solver(name: str) -> Solver:
         return partial(_play, graphs[name], f"{Path(settings.out).name}/{name}")
 
-    scorer = partial(summarise, agents=list(configs), seed=settings.seed)
-    return Task(list(configs), samples, solver, scorer, args)
+    def scorer(episodes: Sequence[Row]) -> Summary:
+        """Return a row an agent, and paired tests with the first; goals of a group are a cluster."""
+        rows, pairs = list(map(_measured, episodes)), product(names[:1], names[1:])
+        return compared(rows, names, "goal", METRICS, _TESTED, pairs, settings.seed, "group")
+
+    return Task(names, samples, solver, scorer, args)
 
 
 def chosen_tasks(world: World, goals: str) -> dict[int, Mapping[str, Any]]:
@@ -159,15 +163,6 @@ def bank_hashes(configs: Iterable[Config]) -> dict[str, str]:
         rows = sorted((row.id, f"{row.q:.6f}") for row in Bank(bank_place(name)).rows())
         hashes[f"bank {public_path(name)}"] = hashlib.sha256(repr(rows).encode()).hexdigest()
     return hashes
-
-
-def summarise(episodes: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summary:
-    """Return a row an agent, and paired tests with the first.
-
-    Goals that a world says to hang together (``group_of(goal)``) are drawn together.
-    """
-    rows, pairs = list(map(_measured, episodes)), product(agents[:1], agents[1:])
-    return compared(rows, agents, "goal", METRICS, _TESTED, pairs, seed, "group")
 
 
 def _measured(row: Row) -> Row:
