@@ -124,11 +124,9 @@ def _summarizer(budget: int) -> Arm:
     def read(history: list[BaseMessage], system: SystemMessage | None) -> Reading:
         nonlocal start, summary
         visible = [*summary, *history[start:]]
-        if sizes(visible) <= budget:
-            return _reading(SUMMARY, budget, system, visible)
         starts = [round_.start for round_ in rounds_of(history)]
         cut = next((place for place in starts if sizes(history[place:]) <= budget // 2), starts[-1])
-        if cut <= start:
+        if sizes(visible) <= budget or cut <= start:
             return _reading(SUMMARY, budget, system, visible)
         summarised = sizes(visible) - sizes(history[cut:])
         heads = (" ".join(text_of(m).split())[:80] for m in history[:cut])

@@ -93,8 +93,3 @@ def _play(graph: Graph, goal: int) -> list[float]:
         if "write_memory" in update:
             ends.append(time.perf_counter())
     return [1000 * (end - start) for start, end in pairwise(ends)]
-
-
-def bench(settings: Bench) -> Iterator[Row]:
-    """Yield the rows of the benchmark that the settings name."""
-    return {"webshop": bench_webshop, "step": bench_step}[settings.what](settings)

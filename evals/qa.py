@@ -12,11 +12,10 @@ stretches of text at once, so that the set survives another chunking of the same
 
 import hashlib
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,13 @@ from stategate.envs.qa.questions import (
     says,
     token_f1,
 )
-from stategate.evals.core.statistics import paired_tests, ranking_metrics, summary_row, units_of
+from stategate.evals.core.statistics import (
+    compared,
+    paired_tests,
+    ranking_metrics,
+    summary_row,
+    units_of,
+)
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Memory, Qa, require_names
 from stategate.graph.build import build_graph
@@ -160,9 +165,7 @@ def qa_task(settings: Qa) -> Task:
             turn = DialogueTurn(question.question, answer=question.answer)
             row |= ask(Session(graph, f"{name}/{sample.data}"), turn)
             gold = relevant(question, index.passages)
-            started = time.perf_counter()
             ranking = [passage for passage, _ in index.find(row["query"], _DEPTH, how)]
-            row["search_seconds"] = round(time.perf_counter() - started, 5)
             hits = [rank for rank, passage in enumerate(ranking) if passage in gold]
             scores = [-float(rank) for rank in range(len(ranking))]
             row |= ranking_metrics(_RANKING, scores, hits, len(gold) - len(hits))
@@ -171,7 +174,7 @@ def qa_task(settings: Qa) -> Task:
 
     count = len(next(iter(chosen.questions.values()))[: settings.limit])
     samples = [Sample({"number": number}, number, _FAILURE) for number in range(count)]
-    scorer = partial(summarise, experiments=experiments, seed=settings.seed, names=names)
+    scorer = partial(summarise, agents=names, seed=settings.seed)
     return Task(names, samples, solver, scorer, args, "questions", "question")
 
 
@@ -202,24 +205,14 @@ def ask(session: Session, turn: DialogueTurn) -> Row:
     return row
 
 
-def summarise(
-    questions: Sequence[Row], experiments: Sequence[str], seed: int, names: Sequence[str]
-) -> Summary:
-    """Return a row for each experiment and agent, and tests against the experiment's first agent."""
-    values = units_of(questions, names, "number", METRICS)
-    rows: list[Row] = []
-    tests: list[Row] = []
-    for experiment in experiments:
-        column = {"experiment": experiment}
-        agents = EXPERIMENTS[experiment]
-        for name in agents:
-            row = summary_row(name, values[name], METRICS)
-            seconds = [unit["seconds"] for unit in values[name].values()]
-            for share in (50, 95):
-                row[f"seconds_p{share}"] = float(np.percentile(seconds, share))
-            rows.append({**column, **row})
-        pairs = [(agents[0], name) for name in agents[1:]]
-        tests += [{**column, **test} for test in paired_tests(values, pairs, _TESTED, seed)]
+def summarise(questions: Sequence[Row], agents: Sequence[str], seed: int) -> Summary:
+    """Return a row for each agent, and tests against the first."""
+    pairs = product(agents[:1], agents[1:])
+    rows, tests = compared(questions, agents, "number", METRICS, _TESTED, pairs, seed)
+    for row in rows:
+        seconds = [asked["seconds"] for asked in questions if asked["agent"] == row["agent"]]
+        for share in (50, 95):
+            row[f"seconds_p{share}"] = float(np.percentile(seconds, share))
     return rows, tests
 
 

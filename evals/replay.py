@@ -130,16 +130,25 @@ def replay(messages: Sequence[BaseMessage], name: str, budget: int) -> Replay:
     return done
 
 
-def needs_shown(messages: Sequence[BaseMessage], readings: Sequence[Reading]) -> Row:
-    """Count the values that a thread's calls need, and those that their prompts still show.
+def measure(messages: Sequence[BaseMessage], arm: str, budget: int) -> Row:
+    """Return the metrics of one thread under one arm: README's way to see a bill."""
+    return metrics_of(messages, replay(messages, arm, budget))
 
-    ``tool_needs`` stand in results alone. ``recalls`` would bring back what is lost, ``losses`` says
+
+def metrics_of(messages: Sequence[BaseMessage], done: Replay) -> Row:
+    """Return the metrics of a thread that one arm has read; no shares where no call needs anything.
+
+    ``needs`` are the values that its calls need, ``tool_needs`` those that stand in results alone, the
+    readable ones of each are still shown. ``recalls`` would bring back what is lost, ``losses`` says
     where it stood.
     """
     counts: Counter[str] = Counter(needs=0, readable_needs=0, tool_needs=0, tool_readable=0)
     losses: list[str] = []
     system = messages[:1] if messages[0].type == "system" else []
-    for number, (place, reading) in enumerate(zip(calls_in(messages), readings, strict=True), 1):
+    calls = len(done.readings)
+    for number, (place, reading) in enumerate(
+        zip(calls_in(messages), done.readings, strict=True), 1
+    ):
         prompt = "\n".join(map(readable_text, [*system, *reading.messages]))
         lost = []
         for need in needs_of(messages[place], messages[:place]):
@@ -150,17 +159,6 @@ def needs_shown(messages: Sequence[BaseMessage], readings: Sequence[Reading]) ->
                 lost += [] if is_shown else [need.value]
         counts["recalls"] += _recalls(lost, messages[:place])
         losses += [_loss(value, number, messages[:place]) for value in lost]
-    return {**counts, "losses": losses}
-
-
-def measure(messages: Sequence[BaseMessage], arm: str, budget: int) -> Row:
-    """Return the metrics of one thread under one arm: README's way to see a bill."""
-    return metrics_of(messages, replay(messages, arm, budget))
-
-
-def metrics_of(messages: Sequence[BaseMessage], done: Replay) -> Row:
-    """Return the metrics of a thread that one arm has read; no shares where no call needs anything."""
-    counts, calls = needs_shown(messages, done.readings), len(done.readings)
     row: Row = {
         "calls": float(calls),
         "orphans": float(sum(orphans_in(reading.messages) for reading in done.readings)),
@@ -170,9 +168,8 @@ def metrics_of(messages: Sequence[BaseMessage], done: Replay) -> Row:
         "cached_share": done.bill.cached / max(done.bill.read, 1),
         "cached_tokens": float(done.bill.cached),
         "decide_total_ms": 1000 * done.seconds,
-        "decide_ms": 1000 * done.seconds / calls,
         **counts,
-        "losses": counts["losses"][:_LOSSES],
+        "losses": losses[:_LOSSES],
         "over_budget": sum(bool(reading.audit.over_by) for reading in done.readings),
     }
     if counts["needs"]:

@@ -62,7 +62,7 @@ class Evaluation(Settings):
         return run_task(self.make, self.out, self if isinstance(self, Shared) else None)
 
     def make(self) -> Any:
-        """Return the task (of a benchmark its rows)."""
+        """Return the task."""
         return resolve_name(f"stategate.evals.{self.maker}")(self)
 
     def args(self) -> dict[str, Any]:
@@ -206,15 +206,15 @@ class Bench(Evaluation):
     """
 
     examples = ("stategate eval bench step --out runs/bench-step",)
-    maker = "bench:bench"
     what: Literal["webshop", "step"] = argument(...)
     data: str = option("sample", "'sample', or a folder of the shop's data.")
 
     def run(self) -> dict[str, Any]:
         """Measure every row."""
+        rows = resolve_name(f"stategate.evals.bench:bench_{self.what}")(self)
         run = RunDirectory(self.out, {**provenance(), **self.args()})
         with run.alone():
-            return run.summarise(list(self.make()), [])
+            return run.summarise(list(rows), [])
 
 
 #: The evaluations of ``stategate eval``.

@@ -7,11 +7,12 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from stategate.envs.protocols import World
-from stategate.evals.core.statistics import paired_tests, summary_row, units_of
+from stategate.evals.core.statistics import compared
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Worlds
 from stategate.graph.build import Graph, build_graph
@@ -45,7 +46,7 @@ def worlds_task(settings: Worlds) -> Task:
     }
     if not configs:
         raise UserError("name at least one agent")
-    first = next(iter(configs.values()))
+    names, first = list(configs), next(iter(configs.values()))
     for field in ("data", "goals"):
         if len({str(getattr(agent.env, field, "")) for agent in configs.values()}) > 1:
             raise UserError(
@@ -82,8 +83,12 @@ def worlds_task(settings: Worlds) -> Task:
     def solver(name: str) -> Solver:
         return partial(_play, graphs[name], f"{Path(settings.out).name}/{name}")
 
-    scorer = partial(summarise, agents=list(configs), seed=settings.seed)
-    return Task(list(configs), samples, solver, scorer, args)
+    def scorer(episodes: Sequence[Row]) -> Summary:
+        """Return a row an agent, and paired tests with the first; goals of a group are a cluster."""
+        rows, pairs = list(map(_measured, episodes)), product(names[:1], names[1:])
+        return compared(rows, names, "goal", METRICS, _TESTED, pairs, settings.seed, "group")
+
+    return Task(names, samples, solver, scorer, args)
 
 
 def chosen_tasks(world: World, goals: str) -> dict[int, Mapping[str, Any]]:
@@ -158,18 +163,6 @@ def bank_hashes(configs: Iterable[Config]) -> dict[str, str]:
         rows = sorted((row.id, f"{row.q:.6f}") for row in Bank(bank_place(name)).rows())
         hashes[f"bank {public_path(name)}"] = hashlib.sha256(repr(rows).encode()).hexdigest()
     return hashes
-
-
-def summarise(episodes: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summary:
-    """Return a row an agent, and paired tests with the first.
-
-    Goals that a world says to hang together (``group_of(goal)``) are drawn together.
-    """
-    values = units_of(list(map(_measured, episodes)), agents, "goal", METRICS)
-    groups = {row["goal"]: row["group"] for row in episodes if row["group"]}
-    rows = [summary_row(name, units, METRICS, groups) for name, units in values.items()]
-    pairs = [(agents[0], agent) for agent in agents[1:]]
-    return rows, paired_tests(values, pairs, _TESTED, seed, groups)
 
 
 def _measured(row: Row) -> Row:

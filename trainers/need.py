@@ -20,7 +20,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
 from stategate.envs.messages.needs import PartKey, calls_in, needed_parts
-from stategate.graph.exported import read_threads
+from stategate.graph.exported import Thread, read_threads
 from stategate.nodes.build_context.messages.need import (
     BUCKETS,
     FEATURES,
@@ -38,7 +38,6 @@ from stategate.nodes.protocols import Vector
 from stategate.stores.errors import UserError
 from stategate.stores.files import write_lines
 from stategate.trainers.settings import NeedSettings
-from stategate.trainers.tool_tasks import tool_tasks
 from stategate.trainers.trainer import (
     Figures,
     Trainer,
@@ -47,6 +46,9 @@ from stategate.trainers.trainer import (
     calibrated,
     shuffled,
 )
+
+#: Tasks of seven made-up services (long tables and JSON, values needed late), ten of each.
+MADE_UP = Path(__file__).parent / "data" / "made-up.jsonl.gz"
 
 # Labels
 
@@ -62,8 +64,11 @@ class LabelledThread:
     """A thread's messages as hashed words, and a row for each part of a result at each decision.
 
     ``decision`` counts the messages before it; ``weight`` makes up for parts that are not sampled.
+    ``source`` is the data set; no split parts its threads of one task.
     """
 
+    source: str
+    thread: Thread
     words: tuple[tuple[int, ...], ...]
     decision: Indices
     features: Vector
@@ -73,12 +78,13 @@ class LabelledThread:
     weight: Vector
 
 
-def labelled(task: str, messages: Sequence[BaseMessage], seed: int = 0) -> LabelledThread | None:
+def labelled(source: str, thread: Thread, seed: int = 0) -> LabelledThread | None:
     """Label each part by whether a later turn needs it; None for a thread without such a turn.
 
     A part that shares a needed value with others gets its share of the label.
     """
-    rng = random.Random(f"{seed}-{task}")
+    messages = thread.messages
+    rng = random.Random(f"{seed}-{source}-{thread.id}")
     needs, tools = needed_parts(messages, True), tools_called(messages)
     turns = [turn for turn in calls_in(messages) if _results(messages[:turn])]
     matrices: list[Vector] = []
@@ -104,6 +110,8 @@ def labelled(task: str, messages: Sequence[BaseMessage], seed: int = 0) -> Label
         return None
     decisions, keys, tool_words, targets, weights = zip(*rows, strict=True)
     return LabelledThread(
+        source,
+        thread,
         tuple(message_words(message, tools) for message in messages),
         np.asarray(decisions),
         np.concatenate(matrices),
@@ -188,18 +196,7 @@ def scored(network: NeedNetwork, threads: Sequence[LabelledThread]) -> Vector:
 # Training
 
 
-@dataclass(frozen=True)
-class Example:
-    """A labelled thread of a data set ``source``; no split parts a ``group``."""
-
-    source: str
-    group: str
-    name: str
-    messages: Sequence[BaseMessage]
-    thread: LabelledThread
-
-
-def fit(examples: Sequence[Example], settings: NeedSettings) -> NeedNetwork:
+def fit(examples: Sequence[LabelledThread], settings: NeedSettings) -> NeedNetwork:
     """Return the network fitted to examples, the best epoch chosen on some of their tasks.
 
     The loss is the weighted cross-entropy of a thread's rows; every source counts alike.
@@ -208,21 +205,21 @@ def fit(examples: Sequence[Example], settings: NeedSettings) -> NeedNetwork:
     validation, others = _split(examples, _VALIDATION_FOLDS)
     training = others or validation
     sizes = Counter(example.source for example in examples)
-    rows = np.concatenate([example.thread.features for example in training])
+    rows = np.concatenate([example.features for example in training])
     center, spread = rows.mean(0), rows.std(0)
     scale = np.where(spread > 1e-3, spread, 1.0).astype(np.float32)
     network = NeedNetwork(torch.from_numpy(center), torch.from_numpy(scale))
 
-    def batches(generator: Generator) -> Iterator[Sequence[Example]]:
+    def batches(generator: Generator) -> Iterator[Sequence[LabelledThread]]:
         return shuffled(training, settings.batch, generator)
 
-    def loss(batch: Sequence[Example]) -> Tensor:
+    def loss(batch: Sequence[LabelledThread]) -> Tensor:
         losses = []
-        for thread, source in ((example.thread, example.source) for example in batch):
+        for thread in batch:
             logits = network(thread)
             target, weight = torch.from_numpy(thread.label), torch.from_numpy(thread.weight)
             each = binary_cross_entropy_with_logits(logits, target, reduction="none")
-            share = len(examples) / len(sizes) / sizes[source]
+            share = len(examples) / len(sizes) / sizes[thread.source]
             losses.append(share * (each * weight).sum() / weight.sum())
         return torch.stack(losses).mean()
 
@@ -244,7 +241,7 @@ def train(settings: NeedSettings) -> dict[str, Any]:
     heldout, training = _split(examples, _TEST_FOLDS)
     network = fit(training, test_settings)
     sources = sorted({e.source for e in heldout})
-    rows = {s: scored(network, [e.thread for e in heldout if e.source == s]) for s in sources}
+    rows = {s: scored(network, [e for e in heldout if e.source == s]) for s in sources}
     calibration = calibrated(np.concatenate([*rows.values()]))
     table = [
         {"agent": f"{source}, other tasks", "n": len(part), "auc": area_under_curve(part)}
@@ -255,9 +252,9 @@ def train(settings: NeedSettings) -> dict[str, Any]:
         folder / "held-out.jsonl",
         (
             {
-                "id": f"{e.source}-{e.name}",
-                "task": e.group,
-                "messages": messages_to_dict(e.messages),
+                "id": f"{e.source}-{e.thread.id}",
+                "task": e.thread.task,
+                "messages": messages_to_dict(e.thread.messages),
             }
             for e in heldout
         ),
@@ -266,34 +263,33 @@ def train(settings: NeedSettings) -> dict[str, Any]:
     return run.finish(KIND, {}, final.arrays(calibration), table, {})
 
 
-def _examples(settings: NeedSettings) -> list[Example]:
+def _examples(settings: NeedSettings) -> list[LabelledThread]:
     """Return the labelled threads of the files and of the made-up tasks."""
-    threads = [
-        (Path(path).name.split(".")[0], task, name, messages)
-        for path in settings.threads
-        for name, task, messages in read_threads(path)
-    ]
-    tasks = tool_tasks(settings.seed, settings.tool_tasks)
-    threads += [("made-up", service, name, messages) for service, name, messages in tasks]
+    made_up = read_threads(str(MADE_UP))
+    made_up = [t for t in made_up if int(t.id.split("-")[1]) < settings.tool_tasks]
+    recorded = [(Path(path).name.split(".")[0], read_threads(path)) for path in settings.threads]
     examples = [
-        Example(source, task, name, messages, thread)
-        for source, task, name, messages in threads
-        if (thread := labelled(f"{source}-{name}", messages, settings.seed)) is not None
+        example
+        for source, threads in (*recorded, ("made-up", made_up))
+        for thread in threads
+        if (example := labelled(source, thread, settings.seed))
     ]
     if not examples:
         raise UserError("there is no thread to learn from: name files with --threads")
     return examples
 
 
-def _split(examples: Sequence[Example], count: int) -> tuple[list[Example], list[Example]]:
-    """Return (one of ``count`` folds, the others); folds take each source's groups in turn."""
-    groups = dict.fromkeys((e.source, e.group) for e in examples)
+def _split(
+    examples: Sequence[LabelledThread], count: int
+) -> tuple[list[LabelledThread], list[LabelledThread]]:
+    """Return (one of ``count`` folds, the others); folds take each source's tasks in turn."""
+    tasks = dict.fromkeys((e.source, e.thread.task) for e in examples)
     first = {
-        group
+        task
         for source in {e.source for e in examples}
-        for group in [group for group in groups if group[0] == source][::count]
+        for task in [task for task in tasks if task[0] == source][::count]
     }
     return (
-        [e for e in examples if (e.source, e.group) in first],
-        [e for e in examples if (e.source, e.group) not in first],
+        [e for e in examples if (e.source, e.thread.task) in first],
+        [e for e in examples if (e.source, e.thread.task) not in first],
     )

@@ -118,7 +118,9 @@ class NeedSettings(Settings):
     threads: list[str] = Field(
         default=[], description="files of recorded threads, as `stategate replay` reads them"
     )
-    tool_tasks: int = Field(default=10, ge=0, description="made-up tasks of each of seven services")
+    tool_tasks: int = Field(
+        default=10, ge=0, le=10, description="made-up tasks of each of seven services"
+    )
 
 
 class AdapterSettings(Settings):
@@ -170,7 +172,6 @@ class InstructionSettings(ReaderSettings):
 class UtteranceSettings(AdapterSettings):
     """What an utterance is for: to tell, to ask, to wish, to correct, to forget."""
 
-    sentences: int = Field(default=600, ge=100, description="made sentences of each purpose")
     people: str = data_field("people's conversations with an assistant, as BFCL has them, .json.gz")
     questions: str = data_field("people's questions about articles, as SQuAD has them, .json.gz")
 

@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.weights import save_weights
-from stategate.stores.errors import UserError, user_error_context
+from stategate.stores.errors import user_error_context
 from stategate.stores.files import parse_json, write_bytes, write_json
 from stategate.stores.progress import Progress
 from stategate.stores.runs import RunDirectory, mean, provenance, public_config, public_path
@@ -149,28 +149,25 @@ def _save(
 def _resume(model: nn.Module, optimizer: Optimizer, folder: Path) -> tuple[History, Weights]:
     """Load a stopped run into ``model`` and ``optimizer``; return its history and best weights.
 
-    Returns ``([], {})`` where no run was stopped. Raises ``UserError`` for another model's run.
+    Returns ``([], {})`` where no run was stopped. Raises ``UserError`` for a damaged run, or another
+    model's.
     """
     last = folder / _LAST
     if not last.exists():
         return [], {}
     groups: dict[str, Weights] = {}
-    fix = "remove the folder, the training begins anew"
-    kinds = (SafetensorError, OSError, ValueError, KeyError)
-    with user_error_context(f"'{last}' is damaged", fix, kinds), safe_open(last, "pt") as file:
+    what = f"'{last}' is damaged, or of another model"
+    fix = "name another run, or remove the folder: the training begins anew"
+    kinds = (SafetensorError, OSError, ValueError, KeyError, RuntimeError)
+    with user_error_context(what, fix, kinds), safe_open(last, "pt") as file:
         history: History = parse_json((file.metadata() or {})["history"])
         for key in file.keys():  # noqa: SIM118 - no mapping
             group, _, name = key.partition("/")
             groups.setdefault(group, {})[name] = file.get_tensor(key)
-    weights, best = groups.pop("model", {}), groups.pop("best", {})
-    moments = {int(number): tensors for number, tensors in groups.items()}
-    try:
+        weights, best = groups.pop("model", {}), groups.pop("best", {})
+        moments = {int(number): tensors for number, tensors in groups.items()}
         model.load_state_dict(weights)
         optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
-    except (RuntimeError, ValueError):
-        raise UserError(
-            f"'{folder}' holds another model's training: name another run, or remove the folder"
-        ) from None
     return history, best
 
 

@@ -2,7 +2,7 @@
 
 | sentences | from | labels |
 |---|---|---|
-| generated | a grammar, ``utterances.yaml`` | all purposes |
+| generated | ``utterances_made.tsv``, by a grammar | all purposes |
 | people's messages | ``people``; two scenarios are held out | question by its mark, else statement |
 | people's questions | ``questions``, half of them without the mark | question |
 | other writers' | ``utterances_written.tsv``, each several times | all purposes |
@@ -15,8 +15,7 @@ The best epoch is chosen on generated and people's sentences, never on held-out 
 import gzip
 import json
 import random
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +26,19 @@ from torch.nn.functional import cross_entropy
 
 from stategate.language.sentences import sentences
 from stategate.language.utterance import PURPOSES, TOPICS
-from stategate.stores.files import read_yaml
 from stategate.stores.runs import read_rows
 from stategate.trainers.adapter import WIDTH, AdaptedModel
-from stategate.trainers.instruction.recombined import english_words
 from stategate.trainers.settings import UtteranceSettings, reads_data
 from stategate.trainers.trainer import Figures, TrainingRun, file_hashes, in_batches
 
 _DATA = Path(__file__).parent / "data"
-GRAMMAR = _DATA / "utterances.yaml"
+MADE = _DATA / "utterances_made.tsv"
 WRITTEN, HELD_OUT = _DATA / "utterances_written.tsv", _DATA / "utterances_held_out.tsv"
 TOLD = _DATA / "updates_told.jsonl"
 _FIRST_SHORT_STORY = 1001  # its number; short stories hold statements alone
 _PIECES = 64  # word pieces of a sentence that are read
 _WRITTEN_TIMES = 4  # copies of each other writer's sentence: generated ones are many more
-_CHOICE = re.compile(r"\[([^\]]*)\]")
-_SLOT = re.compile(r"\{(\w+)\}")
-_OPENINGS = ("By the way, ", "Hi, ", "Oh and ", "One more thing: ", "Also, ", "So, ", "Well, ")
-#: Slots that name things, and the share of them that any English word fills: no thing says a purpose.
-_NAMING, _ANY_WORD = ("thing", "who"), 0.3
+_QUESTIONS = 300  # of people's questions that are drawn
 _MAX_GREETING = 4  # words of a sentence that may be a greeting
 _VALIDATION = 6  # of the sentences that are not other writers', one in so many validates
 
@@ -98,12 +91,12 @@ class UtteranceModel(AdaptedModel[Example]):
 
 def train(settings: UtteranceSettings) -> dict[str, Any]:
     """Train, test on held-out sentences, write the checkpoint; return the summary."""
-    files = (GRAMMAR, HELD_OUT, WRITTEN, TOLD, settings.people, settings.questions)
+    files = (MADE, HELD_OUT, WRITTEN, TOLD, settings.people, settings.questions)
     run = TrainingRun(settings, file_hashes(*files))
     people = read_people(Path(settings.people))
-    examples = generated_sentences(settings.sentences, settings.seed)
+    examples = read_written(MADE)
     examples += [row for scenario, row in people if scenario not in settings.held_out]
-    examples += read_questions(Path(settings.questions), settings.sentences // 2, settings.seed)
+    examples += read_questions(Path(settings.questions), settings.seed)
     random.Random(settings.seed).shuffle(examples)
     validation = examples[::_VALIDATION]
     training = [example for i, example in enumerate(examples) if i % _VALIDATION]
@@ -119,23 +112,6 @@ def train(settings: UtteranceSettings) -> dict[str, Any]:
                 figures.append(row)
     architecture = {"purposes": list(PURPOSES), "topics": list(TOPICS), **model.architecture}
     return run.finish("utterance", architecture, model.arrays(), figures, {"epochs": epochs})
-
-
-def generated_sentences(count: int, seed: int) -> list[Example]:
-    """Return ``count`` examples of each purpose, made by the grammar."""
-    grammar = read_yaml(GRAMMAR.read_text("utf-8"))
-    rng, rows = random.Random(seed), []
-    for purpose in PURPOSES:
-        topics: Mapping[str, list[str]] = (
-            grammar[purpose] if purpose == "wish" else {"": grammar[purpose]}
-        )
-        # A topic counts as much as it has patterns.
-        patterns = [(topic, pattern) for topic in topics for pattern in topics[topic]]
-        for i in range(count):
-            topic, pattern = patterns[i % len(patterns)]
-            text = _expand(pattern, grammar["slots"], rng)
-            rows.append((purpose, topic, _styled(text, purpose, rng)))
-    return rows
 
 
 @reads_data
@@ -158,42 +134,13 @@ def read_people(path: Path) -> list[tuple[str, Example]]:
 
 
 @reads_data
-def read_questions(path: Path, count: int, seed: int) -> list[Example]:
-    """Return ``count`` of people's questions in SQuAD's file, half of them without the mark."""
+def read_questions(path: Path, seed: int) -> list[Example]:
+    """Return some of people's questions in SQuAD's file, half of them without the mark."""
     articles = json.loads(gzip.decompress(path.read_bytes()))["data"]
     paragraphs = (paragraph for article in articles for paragraph in article["paragraphs"])
     texts = [str(qa["question"]).strip() for paragraph in paragraphs for qa in paragraph["qas"]]
-    drawn = random.Random(seed).sample(texts, min(count, len(texts)))
+    drawn = random.Random(seed).sample(texts, min(_QUESTIONS, len(texts)))
     return [("question", "", t.rstrip("?") if i % 2 else t) for i, t in enumerate(drawn)]
-
-
-def _expand(pattern: str, slots: Mapping[str, str], rng: random.Random) -> str:
-    """Return a sentence of a pattern: [one|or another] is chosen, {slots} are filled."""
-    text = _CHOICE.sub(lambda match: rng.choice(match[1].split("|")), pattern)
-
-    def fill(match: re.Match[str]) -> str:
-        if match[1] in _NAMING and rng.random() < _ANY_WORD:
-            return f"{rng.choice(('my', 'the', 'our'))} {rng.choice(english_words())}"
-        return rng.choice(slots[match[1]].split("|"))
-
-    while _SLOT.search(text):
-        text = _SLOT.sub(fill, text)
-    return re.sub(r" +([.,!?:;])", r"\1", " ".join(text.split()))
-
-
-def _styled(text: str, purpose: str, rng: random.Random) -> str:
-    """Return a sentence as people type it: with an opening, in small letters, without its mark."""
-    if purpose != "other" and rng.random() < 0.15:
-        text = rng.choice(_OPENINGS) + text
-    if text[-1].isalnum() and rng.random() < 0.7:
-        text += rng.choice((".", ".", ".", "!"))
-    elif rng.random() < 0.15:
-        text = text.rstrip("?.!")
-    if purpose != "other" and rng.random() < 0.06:
-        text = f"{text.rstrip('.')}, {rng.choice(('thanks!', 'please.', 'thank you.'))}"
-    if rng.random() < 0.2:
-        return text.lower()
-    return text[:1].upper() + text[1:]
 
 
 def read_written(path: Path) -> list[Example]:

@@ -93,45 +93,22 @@ def read_stories(page: Path, roots: Sequence[Path]) -> list[dict[str, Any]]:
     """Return the stories of a page about runs under ``roots``.
 
     A story is a run in a sentence: title, text, run, command ("" for none), and a bar (name, share,
-    label) for each figure in the text. Raises ``UserError`` where a run has no such figure.
+    label) for each agent that it compares.
     """
-    rows = yaml.safe_load(page.read_text(encoding="utf-8")) if page.is_file() else []
-    return [_fill(row, roots) for row in rows]
-
-
-def _fill(story: Mapping[str, Any], roots: Sequence[Path]) -> dict[str, Any]:
-    """Fill a story with the figures of its runs, in percent."""
-    metric, folders, bars, rows = story["metric"], [], [], []
-    for name, agents in story["bars"].items():
-        folders.append(next((root / name for root in roots if (root / name).is_dir()), Path(name)))
-        run = read_run(folders[-1])
-        rows += [_row_of(run, agent, metric) for agent in agents.values()]
-        bars += list(agents)
-    values = [100 * float(row[metric]) for row in rows]
-    spreads = [
-        f" ± {100 * row[f'{metric}_se']:.1f}" if f"{metric}_se" in row else "" for row in rows
-    ]
-    scaled = [{k: v * _FORMATS.get(k, ("", 1, 0))[1] for k, v in row.items()} for row in rows]
-    letters = dict(zip("abcdefgh", values, strict=False))
-    return {
-        "title": story["title"],
-        "text": story["text"].format(**letters, n=rows[0]["n"], rows=scaled),
-        "command": story.get("command", ""),
-        "run": folders[0],
-        "bars": [
-            (name, value / 100, f"{value:.1f} %{spread}")
-            for name, value, spread in zip(bars, values, spreads, strict=True)
-        ],
-    }
-
-
-def _row_of(run: Run, agent: str, metric: str) -> dict[str, Any]:
-    """Return an agent's first row, or where rows are by dataset that of the average."""
-    for row in run.summary.get("rows") or ():
-        is_overall = row.get("dataset", "average") == "average"
-        if row.get("agent") == agent and metric in row and is_overall:
-            return dict(row)
-    raise UserError(f"run '{run.folder.name}' has no {metric} of '{agent}'")
+    stories = []
+    for row in yaml.safe_load(page.read_text(encoding="utf-8")) if page.is_file() else ():
+        run = next(iter(row["bars"]))
+        bars = [(name, label) for bars in row["bars"].values() for name, (_, label) in bars.items()]
+        stories.append(
+            {
+                "title": row["title"],
+                "text": row["text"],
+                "command": row.get("command", ""),
+                "run": next((root / run for root in roots if (root / run).is_dir()), Path(run)),
+                "bars": [(name, float(label.split()[0]) / 100, label) for name, label in bars],
+            }
+        )
+    return stories
 
 
 # Summaries ---------------------------------------------------------------------------------------
@@ -163,9 +140,8 @@ def summary_text(summary: Mapping[str, Any]) -> str:
     lines = [table(rows)]
     for test in summary["tests"]:
         if test["metric"] in _TESTED and test.get("dataset") in (None, "average"):
-            head = f"{test['experiment']}: " if "experiment" in test else ""
             lines.append(
-                f"{head}{test['b']} against {test['a']}: {test['metric']} {test['difference']:+.3f} "
+                f"{test['b']} against {test['a']}: {test['metric']} {test['difference']:+.3f} "
                 f"(95 % interval {test['low']:+.3f} to {test['high']:+.3f}), p = {test['p']:.3f}"
             )
     return "\n".join(lines)

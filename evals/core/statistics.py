@@ -134,6 +134,26 @@ def paired_tests(
     return tests
 
 
+def compared(
+    rows: Sequence[Mapping[str, Any]],
+    agents: Sequence[str],
+    key: str,
+    metrics: Sequence[str],
+    tested: Sequence[str],
+    pairs: Iterable[tuple[str, str]],
+    seed: int,
+    cluster: str = "",
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return a row for each agent, and the tests of ``pairs``, of the units that ``rows`` hold.
+
+    ``key`` names a row's unit; ``cluster`` the field of rows that hang together, "" for none.
+    """
+    units = units_of(rows, agents, key, metrics)
+    groups = {row[key]: row[cluster] for row in rows if cluster and row[cluster]}
+    table = [summary_row(name, units[name], metrics, groups) for name in agents]
+    return table, paired_tests(units, pairs, tested, seed, groups)
+
+
 def ranking_metrics(
     measures: Mapping[str, str], scores: Sequence[float], relevant: Sequence[int], missed: int = 0
 ) -> dict[str, float]:

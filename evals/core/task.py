@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import groupby
 from typing import Any
 
 from stategate.stores.errors import ModelUnavailable, UserError, error_with_type
@@ -60,21 +61,19 @@ class Task:
     args: Mapping[str, Any]
     table: str = "episodes"
     unit: str = "episode"
-    #: A field of the samples' key: an agent solves all that share its value before the next agent does.
+    #: A field of the samples' key: an agent solves a run of samples that share its value before the
+    #: next agent does.
     together: str = ""
 
     def by_identity(self) -> dict[Identity, Sample]:
         """Return what is to be solved, in the order of solving: by sample, then by agent."""
-        pairs = [(agent, sample) for sample in self.samples for agent in self.agents]
-        if self.together:
-            groups = list(dict.fromkeys(sample.key[self.together] for sample in self.samples))
-            pairs.sort(
-                key=lambda pair: (
-                    groups.index(pair[1].key[self.together]),
-                    self.agents.index(pair[0]),
-                )
-            )
-        return {(agent, *sample.key.values()): sample for agent, sample in pairs}
+        groups = groupby(self.samples, lambda sample: sample.key.get(self.together, sample.key))
+        return {
+            (agent, *sample.key.values()): sample
+            for group in [list(samples) for _, samples in groups]
+            for agent in self.agents
+            for sample in group
+        }
 
     def identity_of(self, row: Mapping[str, Any]) -> Identity:
         """Return the agent and the key of a row."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from stategate.envs.qa.questions import says
-from stategate.evals.core.statistics import paired_tests, summary_row, units_of
+from stategate.evals.core.statistics import compared
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.memory.evidence import BUDGET, fitting, line_of, line_of_fact, remember
 from stategate.evals.memory.published import (
@@ -87,7 +87,9 @@ def answers_task(settings: Answers) -> Task:
         return solve
 
     def scorer(rows: Sequence[Row]) -> Summary:
-        return summarise(rows, settings.agents, settings.seed)
+        agents, pairs = settings.agents, combinations(settings.agents, 2)
+        how = (METRICS, METRICS, pairs, settings.seed, "conversation")
+        return compared(rows, agents, "question", *how)
 
     # A model's server keeps what it has read of a conversation while the next question is of the same.
     return Task(
@@ -115,11 +117,3 @@ def context_of(name: str, talk: Conversation, resources: Resources, room: int) -
     lines = [line_of(turn) for turn in talk.turns]
     text = "\n".join(lines[len(lines) - fitting(reversed(lines), budget) :])
     return lambda question: text
-
-
-def summarise(rows: Sequence[Row], agents: Sequence[str], seed: int = 0) -> Summary:
-    """Return accuracy, tokens and seconds of each context, and paired tests of all against all."""
-    units = units_of(rows, agents, "question", METRICS)
-    groups = {row["question"]: row["conversation"] for row in rows}
-    summary = [summary_row(name, units[name], METRICS, groups) for name in agents]
-    return summary, paired_tests(units, combinations(agents, 2), METRICS, seed, groups)

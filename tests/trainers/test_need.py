@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from stategate.envs.messages.history import bounded, text_of
 from stategate.envs.messages.needs import needed_parts, needs_of
+from stategate.graph.exported import Thread
 from stategate.nodes.build_context.messages.need import (
     NeedScorer,
     ThreadFacts,
@@ -45,13 +46,13 @@ def test_the_scorer_that_ships_reads_on_from_its_state_within_its_time() -> None
 
 def test_training_gives_the_scores_that_numpy_reads(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from stategate.trainers.need import Example, fit, labelled, scored
+    from stategate.trainers.need import fit, labelled, scored
     from stategate.trainers.settings import NeedSettings
 
-    thread = labelled("t", THREAD)
+    thread = labelled("made-up", Thread("t", "orders", THREAD))
     assert thread is not None
     settings = NeedSettings(run=str(tmp_path), checkpoint=str(tmp_path / "need"), epochs=2)
-    network = fit([Example("made-up", "orders", "t", THREAD, thread)], settings)
+    network = fit([thread], settings)
     arrays = {name: w.detach().numpy() for name, w in network.arrays((1.0, 0.0)).items()}
     scorer = NeedScorer(arrays)
     state = scorer.update(scorer.initial(), THREAD[:3])

@@ -10,7 +10,7 @@ import gradio as gr
 import pytest
 import yaml
 
-from stategate.evals.core.reports import find_runs, read_stories
+from stategate.evals.core.reports import find_runs, read_run, read_stories
 from stategate.graph import Session, build_graph, load_config
 from stategate.graph.config import presets
 from stategate.nodes.models.embedders import HashingEmbedder
@@ -62,7 +62,7 @@ def test_a_run_that_cannot_be_drawn_leaves_nothing_of_the_one_before(runs_tab, t
     assert update[runs_tab.panel]["visible"] is False
 
 
-def test_runs_tells_the_findings_of_the_readme_with_the_figures_of_their_runs(tmp_path):
+def test_runs_tells_the_findings_of_the_readme():
     page, roots = PUBLISHED / "stories.yaml", published()
     stories = read_stories(page, roots)
     readme = (PUBLISHED.parents[1] / "README.md").read_text("utf-8")
@@ -79,11 +79,36 @@ def test_runs_tells_the_findings_of_the_readme_with_the_figures_of_their_runs(tm
             figure in found for figure in re.findall(r"[\d.]+ points \[.*?\]", story["text"])
         )
     assert "57.5" not in stories[-1]["text"]
-    told = yaml.safe_load(page.read_text())[:1]
-    told[0]["bars"] = {"words/webshop-one-policy-2": {"a": "nobody"}}
-    (tmp_path / "stories.yaml").write_text(yaml.safe_dump(told))
-    with pytest.raises(UserError, match="no success of 'nobody'"):
-        read_stories(tmp_path / "stories.yaml", roots)
+
+
+def shown(value, like):
+    """Write a value with as many decimals as the figure ``like``."""
+    return f"{value:.{len(like.partition('.')[2])}f}"
+
+
+@pytest.mark.parametrize(
+    "story", yaml.safe_load((PUBLISHED / "stories.yaml").read_text()), ids=lambda row: row["title"]
+)
+def test_every_figure_of_a_finding_stands_in_its_run(story):
+    metric, rows = story["metric"], []
+    for name, bars in story["bars"].items():
+        folder = next(root / name for root in published() if (root / name).is_dir())
+        summary = read_run(folder).summary["rows"]
+        overall = [row for row in summary if row.get("dataset", "average") == "average"]
+        for agent, label in bars.values():
+            row = next(row for row in overall if row["agent"] == agent and metric in row)
+            rows.append(row)
+            spread = f" ± {100 * row[f'{metric}_se']:.1f}" if f"{metric}_se" in row else ""
+            assert label == f"{100 * row[metric]:.1f} %{spread}"
+    figures = re.findall(r"\d[\d,.]*\d|\d", story["text"])
+    assert len(figures) == len(story["figures"])
+    for figure, source in zip(figures, story["figures"], strict=True):
+        name, _, number = source.partition(" ")
+        if number:
+            value = rows[int(number) - 1][name]
+            assert figure == shown(100 * value if name in (metric, "bill") else value, figure)
+        else:
+            assert figure == source
 
 
 def test_a_published_run_shows_no_command_but_one_that_runs(runs_tab, tmp_path):
