@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -163,42 +163,26 @@ def _answers(repository: str) -> bool:
 
 
 _FP16 = 65504  # the largest number of that type
+#: Each document is read once, and each model loaded once, whoever asks.
+_lock = threading.RLock()
 
 
-class DocumentMemory:
-    """A model's backend, opened at the first use, and its document states, one file a document.
+def document_states(backend: "Backend", documents: Sequence[Document]) -> "list[Tensor]":
+    """Return the documents' states, in order; a build that was killed goes on where it stopped."""
+    import torch
 
-    Safe for threads.
-    """
-
-    def __init__(self, model: str = DEFAULT, max_tokens: int = 300) -> None:
-        self._model = model, max_tokens
-        self._lock = threading.RLock()
-
-    @cached_property
-    def backend(self) -> "Backend":
-        """The language model."""
-        return shared_backend(*self._model)
-
-    def states(self, documents: Sequence[Document]) -> "list[Tensor]":
-        """Return the documents' states, in order; a build that was killed goes on where it stopped."""
-        import torch
-
-        by_file = {self._file(document): document.as_text() for document in documents}
-        with self._lock:
-            unread = [file for file in by_file if not file.is_file()]
-            for file in Progress(unread, "read", unit="document"):
-                state = self.backend.encode(by_file[file]).numpy()
-                half = np.clip(state, -_FP16, _FP16).astype(np.float16, order="C")
-                write_bytes(file, save({"kv": half}))
-            return [torch.from_numpy(_read(self._file(document))) for document in documents]
-
-    def _file(self, document: Document) -> Path:
-        """Return where a document's state is kept: under the SHA-256 of its text."""
-        mark = self.backend.fingerprint.replace("/", "-")
-        text = document.as_text().encode("utf-8", "surrogatepass")
-        name = f"{hashlib.sha256(text).hexdigest()}.safetensors"
-        return cache() / "document_states" / f"{mark}-fp16" / name
+    folder = cache() / "document_states" / f"{backend.fingerprint.replace('/', '-')}-fp16"
+    texts = [document.as_text() for document in documents]
+    digests = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts)
+    files = [folder / f"{digest}.safetensors" for digest in digests]
+    with _lock:
+        by_file = dict(zip(files, texts, strict=True))
+        unread = [file for file in by_file if not file.is_file()]
+        for file in Progress(unread, "read", unit="document"):
+            state = backend.encode(by_file[file]).numpy()
+            half = np.clip(state, -_FP16, _FP16).astype(np.float16, order="C")
+            write_bytes(file, save({"kv": half}))
+        return [torch.from_numpy(_read(file)) for file in files]
 
 
 def _read(file: Path) -> Vector:
