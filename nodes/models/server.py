@@ -28,8 +28,6 @@ from typing import IO
 from stategate.stores.errors import ModelUnavailable, UserError, require_extra
 
 _CHILD = Path(__file__).with_name("llama_child.py")
-#: MiB of RAM for prefixes of earlier prompts; llama.cpp's own default is 8192.
-_PREFIX_CACHE_MIB = 512
 #: Bytes that llama.cpp needs beside the weights: compute buffers and vocabulary; and for each token of
 #: context in a small model (one of 8 billion parameters needs four times that).
 _OVERHEAD, _BYTES_PER_TOKEN = 350_000_000, 30_000
@@ -127,8 +125,6 @@ def _start(model: Path, n_ctx: int, threads: int, timeout: float) -> LlamaServer
         "n_ctx": n_ctx,
         "threads": threads,
         "key": key,  # through the pipe: arguments and environments can be read by others
-        "prefix_cache_mib": _PREFIX_CACHE_MIB,
-        "verbosity": 1,  # errors only
     }
     deadline = time.monotonic() + timeout
     with tempfile.TemporaryFile("w+") as errors:
