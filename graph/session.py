@@ -159,14 +159,12 @@ class Session:
         """
         with self.graph.alone(self.config):
             was_cut = self.graph.settle(self.config)
-            values = self.values
-            is_open = bool(self.graph.get_state(self.config).next)
+            snapshot = self.graph.get_state(self.config)
+            values, is_open, pending = snapshot.values, bool(snapshot.next), None
             if is_open and values.get("task") is not None:
-                pending = (values["task"] or {}).get("question")
+                pending = values["task"].get("question")
             elif values.get("session"):
                 pending = self.agent.world.instruction(values.get("before") or values["session"])
-            else:
-                pending = None
             if pending == question and is_open:
                 return self.step(on_text)
             if pending == question and was_cut:  # answered and written, but never returned

@@ -60,12 +60,10 @@ def shared_backend(model: str = DEFAULT, max_tokens: int = 300) -> "Backend":
 
 def model_folder(model: str) -> tuple[Path | str, str]:
     """Return where ``model`` lies in Hugging Face form, and its fingerprint."""
-    if model in ASSETS and not ASSETS[model].is_folder:
-        digest = next(iter(ASSETS[model].files.values()))
-        return _converted(asset_path(model), digest), digest[:16]
-    path = user_path(model)
+    is_asset = model in ASSETS and not ASSETS[model].is_folder
+    path = asset_path(model) if is_asset else user_path(model)
     if path.suffix == ".gguf" and path.is_file():
-        digest = sha256(path)
+        digest = next(iter(ASSETS[model].files.values())) if is_asset else sha256(path)
         return _converted(path, digest), digest[:16]
     if path.is_dir():
         return path, _hash_folder(path)
@@ -106,14 +104,11 @@ def _converted(path: Path, digest: str) -> Path:
             network = AutoModelForCausalLM.from_pretrained(
                 str(path.parent), gguf_file=path.name, dtype=torch.float32
             )
-            # transformers keeps calling a dequantised model quantised and then refuses to save it,
-            # so its weights move into a plain model of the same shape.
-            values = network.config.to_dict()
-            values.pop("quantization_config", None)
-            plain = type(network)(type(network.config).from_dict(values))
-            plain.load_state_dict(network.state_dict())
+            # transformers keeps calling a dequantised model quantised and then refuses to save it.
+            del network.config.quantization_config
+            network.hf_quantizer, network.is_quantized = None, False
             with atomic_path(folder) as partial:
-                plain.save_pretrained(partial)
+                network.save_pretrained(partial)
                 tokenizer.save_pretrained(partial)
     return folder
 
