@@ -42,12 +42,6 @@ PATIENCE = 120.0
 class Busy(UserError):
     """Another run holds the thread."""
 
-    def __init__(self, thread: str, seconds: float) -> None:
-        super().__init__(
-            f"thread '{thread}' is in use by another run for over {seconds:.0f} s: wait for it, "
-            "stop it, or name another thread"
-        )
-
 
 #: This process's locks by saver and thread, as long as somebody holds or awaits one.
 _locks: "WeakValueDictionary[tuple[int, str], threading.Lock]" = WeakValueDictionary()
@@ -68,17 +62,19 @@ def thread_lock(saver: object, thread: str, patience: float = PATIENCE) -> Itera
     Raises :class:`Busy` after ``patience`` seconds.
     """
     deadline = time.monotonic() + patience
+    is_busy = f"thread '{thread}' is in use by another run for over {patience:.0f} s"
+    busy = Busy(f"{is_busy}: wait for it, stop it, or name another thread")
     with _guard:
         lock = _locks.setdefault((id(saver), thread), threading.Lock())
     if not lock.acquire(timeout=patience):
-        raise Busy(thread, patience)
+        raise busy
     try:
         if not isinstance(saver, LockedSaver):
             yield
             return
         while (unlock := saver.try_lock(thread)) is None:
             if time.monotonic() > deadline:
-                raise Busy(thread, patience)
+                raise busy
             time.sleep(0.02)
         try:
             yield

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from filelock import FileLock
@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.fetch import ASSETS, asset_path
-from stategate.stores.errors import UserError, describe_error, require_extra, user_error_context
+from stategate.stores.errors import UserError, require_extra, user_error_context
 from stategate.stores.files import atomic_path, user_path, write_bytes
 from stategate.stores.home import cache
 from stategate.stores.progress import Progress
@@ -51,10 +51,22 @@ def shared_backend(model: str = DEFAULT, max_tokens: int = 300) -> "Backend":
     or a hub repository such as ``HuggingFaceTB/SmolLM2-360M``.
     """
     with require_extra("local"):
+        import torch
+        import transformers
+
         from stategate.nodes.models.decoder import Backend
-    folder, fingerprint = model_folder(model)
-    with Progress(what=f"loading {model}"):
-        network, tokenizer = _load(str(folder), model)
+    found, fingerprint = model_folder(model)
+    folder = str(found)
+    _silence()
+    problem = f"cannot load model '{model}'"
+    fix = f"give a folder in Hugging Face form, a .gguf file, a reachable hub repository, or {DEFAULT}"
+    damages = (OSError, ValueError, KeyError, ImportError)
+    with Progress(what=f"loading {model}"), user_error_context(problem, fix, damages):
+        is_here = Path(folder).is_dir() or not _answers(folder)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=is_here)
+        network = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, local_files_only=is_here
+        )
     return Backend(network, tokenizer, model, fingerprint, max_tokens)
 
 
@@ -120,26 +132,6 @@ def _silence() -> None:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-
-
-def _load(folder: str, model: str) -> tuple[Any, Any]:
-    with require_extra("local"):
-        import torch
-        import transformers
-
-    _silence()
-    is_here = Path(folder).is_dir() or not _answers(folder)
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=is_here)
-        network = transformers.AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=is_here
-        )
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise UserError(
-            f"cannot load model '{model}' ({describe_error(error)}): give a folder in Hugging Face "
-            f"form, a .gguf file, a reachable hub repository, or {DEFAULT}"
-        ) from None
-    return network, tokenizer
 
 
 def _answers(repository: str) -> bool:

@@ -43,10 +43,6 @@ class LlamaServer:
     api_key: str = field(repr=False)
     process: "subprocess.Popen[str]" = field(repr=False)
 
-    def stop(self) -> None:
-        """End the server at once and free its memory; safe to call twice."""
-        _end(self.process)
-
     def is_over(self) -> bool:
         """Say whether the server has ended."""
         return self.process.poll() is not None
@@ -185,6 +181,7 @@ def _failure(model: Path, ended: int, is_late: bool, errors: IO[str], timeout: f
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
+    """End a server at once and free its memory; safe to call twice."""
     process.kill()  # it has nothing to save
     process.wait()
     for pipe in (process.stdin, process.stdout):
