@@ -23,7 +23,7 @@ from stategate.evals.core.statistics import paired, ranking_metrics, summary_row
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Rerank, require_names
 from stategate.nodes.build_context.rico import GRADIENT, gradient
-from stategate.nodes.models.documents import Document, DocumentMemory
+from stategate.nodes.models.documents import Document, document_states, shared_backend
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.ranking import bm25, cosine, fuse
@@ -139,11 +139,11 @@ def scorer_of(name: str, settings: Rerank) -> Callable[[Question], Callable[[], 
             return partial(cosine, embedder, question.question, question.texts)
 
         return by_meaning
-    memory = DocumentMemory(settings.model, settings.max_tokens)
+    backend = shared_backend(settings.model, settings.max_tokens)
 
     def by_gradient(question: Question) -> Callable[[], Scores]:
-        states = memory.states(question.documents)
-        return lambda: gradient(memory.backend, states, question.question)
+        states = document_states(backend, question.documents)
+        return lambda: gradient(backend, states, question.question)
 
     return by_gradient
 

@@ -22,7 +22,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 
 from stategate.graph.agent import Agent
-from stategate.graph.checkpoints import lock_of, open_saver, thread_name
+from stategate.graph.checkpoints import open_saver, thread_lock, thread_name
 from stategate.graph.config import Config, load_config
 from stategate.graph.nodes import (
     NODES,
@@ -80,7 +80,7 @@ class Graph(CompiledStateGraph[Any, Any, Any, Any]):
         if key is None or key in held:
             yield
             return
-        with lock_of(self.checkpointer, key[1]):
+        with thread_lock(self.checkpointer, key[1]):
             _held.set(held | {key})
             try:
                 yield

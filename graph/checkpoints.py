@@ -11,13 +11,12 @@ import hashlib
 import sqlite3
 import threading
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 from filelock import FileLock, Timeout
@@ -33,9 +32,6 @@ from stategate.stores.http import from_environment
 from stategate.stores.sql import Schema, compact, connect_file
 from stategate.stores.text import storable
 
-if TYPE_CHECKING:
-    from psycopg_pool import ConnectionPool
-
 #: Seconds that a run waits for another on its thread.
 PATIENCE = 120.0
 
@@ -45,12 +41,6 @@ PATIENCE = 120.0
 
 class Busy(UserError):
     """Another run holds the thread."""
-
-    def __init__(self, thread: str, seconds: float) -> None:
-        super().__init__(
-            f"thread '{thread}' is in use by another run for over {seconds:.0f} s: wait for it, "
-            "stop it, or name another thread"
-        )
 
 
 #: This process's locks by saver and thread, as long as somebody holds or awaits one.
@@ -65,62 +55,33 @@ def thread_name(thread: object) -> str:
     return str(thread)
 
 
-def lock_of(saver: object, thread: str) -> AbstractContextManager[None]:
-    """Return the lock of a thread: the saver's own, else one of this process."""
-    if isinstance(saver, LockedSaver):
-        return saver.thread_lock(thread, PATIENCE)
-    return _local_lock(saver, thread, PATIENCE)
-
-
 @contextmanager
-def _local_lock(owner: object, thread: str, patience: float) -> Iterator[None]:
-    with _guard:
-        lock = _locks.setdefault((id(owner), thread), threading.Lock())
-    if not lock.acquire(timeout=patience):
-        raise Busy(thread, patience)
-    try:
-        yield
-    finally:
-        lock.release()
+def thread_lock(saver: object, thread: str, patience: float = PATIENCE) -> Iterator[None]:
+    """Hold a thread's lock, in this process and, by a :class:`LockedSaver`, across processes.
 
-
-@contextmanager
-def _file_lock(folder: Path, thread: str, patience: float) -> Iterator[None]:
-    """Hold the lock file of ``thread`` in ``folder``: one of 65,536, by a hash of its name."""
-    name = hashlib.sha256(thread.encode("utf-8", "replace")).hexdigest()[4:8]
-    lock = FileLock(folder / name, thread_local=False)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=patience, poll_interval=0.02)
-    except Timeout:
-        raise Busy(thread, patience) from None
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextmanager
-def _advisory_lock(pool: "ConnectionPool[Any]", thread: str, patience: float) -> Iterator[None]:
-    """Hold PostgreSQL's advisory lock of ``thread`` on the one connection of ``pool``."""
-
-    def call(function: str) -> bool:
-        query = f"select {function}(hashtextextended(%s, 0))"
-        with _postgres_errors(), pool.connection() as connection:
-            return bool(connection.execute(query, (f"stategate {thread}",)).fetchone()[0])
-        raise AssertionError("unreachable")
-
+    Raises :class:`Busy` after ``patience`` seconds.
+    """
     deadline = time.monotonic() + patience
-    with _local_lock(pool, thread, patience):  # the server lets one connection lock twice
-        while not call("pg_try_advisory_lock"):
+    is_busy = f"thread '{thread}' is in use by another run for over {patience:.0f} s"
+    busy = Busy(f"{is_busy}: wait for it, stop it, or name another thread")
+    with _guard:
+        lock = _locks.setdefault((id(saver), thread), threading.Lock())
+    if not lock.acquire(timeout=patience):
+        raise busy
+    try:
+        if not isinstance(saver, LockedSaver):
+            yield
+            return
+        while (unlock := saver.try_lock(thread)) is None:
             if time.monotonic() > deadline:
-                raise Busy(thread, patience)
+                raise busy
             time.sleep(0.02)
         try:
             yield
         finally:
-            with suppress(UserError):  # where the server is gone, so is the lock
-                call("pg_advisory_unlock")
+            unlock()
+    finally:
+        lock.release()
 
 
 # Savers -------------------------------------------------------------------------------------------
@@ -146,8 +107,8 @@ def _in_thread(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
 class LockedSaver(BaseCheckpointSaver[Any]):
     """A saver whose threads can be locked across processes; sync methods do for async ones."""
 
-    def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
-        """Return the lock of ``thread``; to enter it raises :class:`Busy` after ``patience`` s."""
+    def try_lock(self, thread: str) -> Callable[[], object] | None:
+        """Lock ``thread`` and return what unlocks it; None while another process holds it."""
         raise NotImplementedError
 
     def thread_ids(self) -> list[str]:
@@ -177,9 +138,16 @@ class SqliteCheckpoints(LockedSaver, SqliteSaver):
         super().__init__(conn, serde=_serializer())
         self._path = path
 
-    def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
-        """See :class:`LockedSaver`."""
-        return _file_lock(self._path.with_name(f"{self._path.name}.locks"), thread, patience)
+    def try_lock(self, thread: str) -> Callable[[], object] | None:
+        """Hold the lock file of ``thread``: one of 65,536, by a hash of its name."""
+        folder = self._path.with_name(f"{self._path.name}.locks")
+        folder.mkdir(parents=True, exist_ok=True)
+        name = hashlib.sha256(thread.encode("utf-8", "replace")).hexdigest()[4:8]
+        lock = FileLock(folder / name, thread_local=False)
+        with suppress(Timeout):
+            lock.acquire(blocking=False)
+            return lock.release
+        return None
 
     @contextmanager
     def cursor(self, transaction: bool = True) -> Iterator[sqlite3.Cursor]:
@@ -274,9 +242,20 @@ def open_postgres(url: str, create: bool = True) -> LockedSaver:
             with self._cursor() as cursor:
                 return [str(row["thread_id"]) for row in cursor.execute(_THREADS)]
 
-        def thread_lock(self, thread: str, patience: float) -> AbstractContextManager[None]:
-            """See :class:`LockedSaver`."""
-            return _advisory_lock(locks, thread, patience)
+        def try_lock(self, thread: str) -> Callable[[], object] | None:
+            """Hold PostgreSQL's advisory lock of ``thread``, on the one connection of ``locks``."""
+
+            def call(function: str) -> bool:
+                query = f"select {function}(hashtextextended(%s, 0))"
+                with _postgres_errors(), locks.connection() as connection:
+                    return bool(connection.execute(query, (f"stategate {thread}",)).fetchone()[0])
+                raise AssertionError("unreachable")
+
+            def unlock() -> None:
+                with suppress(UserError):  # where the server is gone, so is the lock
+                    call("pg_advisory_unlock")
+
+            return unlock if call("pg_try_advisory_lock") else None
 
     open_pool: Any = partial(Pool, url, min_size=1, check=Pool.check_connection, open=True)
     autocommit = {"autocommit": True}
@@ -305,26 +284,21 @@ def prune(saver: Any, older_than: float | None = None, only: Sequence[str] = ())
     to look at, all if empty; a thread that is running stays as it is. Returns how many checkpoints
     went, and how many whole threads.
     """
-    counts: Counter[str] = Counter()
+    before, whole = 0, 0
     written: dict[str, float] = {}
     for one in saver.list(None):  # the newest first
-        thread = one.config["configurable"]["thread_id"]
-        counts[thread] += 1
-        written.setdefault(thread, datetime.fromisoformat(one.checkpoint["ts"]).timestamp())
-    gone = whole = 0
-    if unknown := [thread for thread in only if thread not in counts]:
-        raise UserError(f"no thread '{unknown[0]}' ({suggestion(unknown[0], counts)})")
-    for thread in counts:
-        if only and thread not in only:
-            continue
-        with suppress(Busy), saver.thread_lock(thread, 0.0):
-            is_old = older_than is not None and time.time() - written[thread] > older_than
-            if is_old:
+        before += 1
+        at = datetime.fromisoformat(one.checkpoint["ts"]).timestamp()
+        written.setdefault(one.config["configurable"]["thread_id"], at)
+    if unknown := [thread for thread in only if thread not in written]:
+        raise UserError(f"no thread '{unknown[0]}' ({suggestion(unknown[0], written)})")
+    for thread in only or written:
+        with suppress(Busy), thread_lock(saver, thread, 0.0):
+            if older_than is not None and time.time() - written[thread] > older_than:
                 saver.delete_thread(thread)
+                whole += 1
             else:
                 saver.prune([thread])
-            remaining = sum(1 for _ in saver.list({"configurable": {"thread_id": thread}}))
-            gone, whole = gone + counts[thread] - remaining, whole + is_old
     if isinstance(saver, SqliteCheckpoints):
         saver.compact()
-    return gone, whole
+    return before - sum(1 for _ in saver.list(None)), whole

@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from langchain_core.messages import BaseMessage, convert_to_messages, messages_from_dict
@@ -142,20 +143,14 @@ def _records(source: str) -> list[object]:
     try:
         values = parse_json(text)
     except ValueError:
-        lines = (line for line in text.split("\n") if line.strip())
-        values = [_parsed(line) for line in lines]
+        values = [line for line in text.split("\n") if line.strip()]
+        for i, line in enumerate(values):
+            with suppress(ValueError):  # a line that was cut off stays a text
+                values[i] = parse_json(line)
         if all(isinstance(value, str) for value in values):
             raise UserError(f"'{source}' is no JSON: export messages as {_EXPORT}") from None
     is_many = isinstance(values, list) and values and not any(map(_is_message, values))
     return list(values) if is_many else [values]
-
-
-def _parsed(line: str) -> object:
-    """Return the JSON value of a line, or the line itself: it was cut off."""
-    try:
-        return parse_json(line)
-    except ValueError:
-        return line
 
 
 def _saver(source: str) -> LockedSaver | None:

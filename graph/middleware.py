@@ -124,10 +124,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         Also returns ``stategate``, the decisions: a state without that key (a dict) decides anew at
         every call. Give the graph's tool node ``tools`` too.
         """
-        messages: Sequence[BaseMessage] = state["messages"]
-        prepared = self._prepared(
-            messages, lambda: self.context(messages, Decisions.of(state.get(_KEY)))
-        )
+        prepared = self._prepared(state["messages"], state)
         decisions = prepared.decisions or Decisions()
         return {"llm_input_messages": list(prepared.messages), _KEY: decisions.plain()}
 
@@ -184,21 +181,19 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     def _shorten(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], PreparedCall]:
         """Return the request that the model gets, and the prepared call that it follows."""
         request, recall = self._with_one_recall(request)
-        state: Mapping[str, Any] = request.state
         fixed = request.system_message, request.tools, recall
-        prepared = self._prepared(
-            request.messages,
-            lambda: self.context(request.messages, Decisions.of(state.get(_KEY)), *fixed),
-        )
+        prepared = self._prepared(request.messages, request.state, *fixed)
         return request.override(messages=list(prepared.messages)), prepared  # type: ignore[arg-type]
 
     def _prepared(
-        self, messages: Sequence[BaseMessage], decide: Callable[[], PreparedCall]
+        self, messages: Sequence[BaseMessage], state: Mapping[str, Any], *fixed: Any
     ) -> PreparedCall:
-        """Return the result of ``decide`` within the timeout, or the untouched messages if it fails."""
+        """Return what the planner makes of ``messages`` in time, or them untouched if it fails."""
         started = time.perf_counter()
         try:
-            prepared = _started(decide).result(self.context.settings.timeout)
+            prepared = _started(
+                lambda: self.context(messages, Decisions.of(state.get(_KEY)), *fixed)
+            ).result(self.context.settings.timeout)
         except Exception as error:  # a builder may raise anything, and the agent must live
             prepared = self._fallback(messages, error)
         audit = replace(prepared.audit, seconds=round(time.perf_counter() - started, 6))

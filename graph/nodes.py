@@ -165,16 +165,13 @@ def write_memory(agent: Agent, state: State) -> Update:
 def _step_record(agent: Agent, state: State) -> StepRecord:
     """Return the record of the step just taken; a resumed run computes missing parts again."""
     earlier: State = {**state, "session": state["before"] or state["session"]}
-    earlier.pop("context", None)
-    if "observation" not in state:
-        earlier["observation"] = agent.world.observe(earlier["session"])
     return StepRecord(
         thread_id=agent.thread or state["episode_id"],
         episode_id=state["episode_id"],
         step=state["steps"],
         task=state["episode"],
         instruction=agent.world.instruction(earlier["session"]),
-        observation=earlier["observation"],
+        observation=agent.observation(earlier),
         context=state.get("context") or agent.context(earlier),
         decision=unpack_decision(state),
         outcome=state.get("outcome") or agent.world.observe(state["session"]),

@@ -151,18 +151,7 @@ class Session:
         with self.graph.alone(self.config):
             self._require_running()
             changes = self._advance(on_text, interrupt_after=["write_memory"])
-            after = self.values
-            if "context" not in changes or "observation" not in changes:
-                # Nodes whose writes outlived a kill did not run again: the step is read from the state.
-                return replace(self.last(), seconds=time.perf_counter() - started)
-            return StepResult(
-                step=after["steps"] - 1,
-                observation=changes["observation"],
-                context=changes["context"],
-                decision=unpack_decision(after),
-                outcome=changes.get("outcome") or self._agent().world.observe(after["session"]),
-                seconds=time.perf_counter() - started,
-            )
+            return replace(self.last(changes), seconds=time.perf_counter() - started)
 
     def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepResult:
         """Ask a question on the thread; ``on_text`` gets the answer as it is written.
@@ -171,32 +160,36 @@ class Session:
         """
         with self.graph.alone(self.config):
             was_cut = self.graph.settle(self.config)
-            values = self.values
-            is_open = bool(self.graph.get_state(self.config).next)
+            snapshot = self.graph.get_state(self.config)
+            values, is_open, pending = snapshot.values, bool(snapshot.next), None
             if is_open and values.get("task") is not None:
-                pending = (values["task"] or {}).get("question")
+                pending = values["task"].get("question")
             elif values.get("session"):
                 pending = self.agent.world.instruction(values.get("before") or values["session"])
-            else:
-                pending = None
             if pending == question and is_open:
                 return self.step(on_text)
             if pending == question and was_cut:  # answered and written, but never returned
                 return self.last()
             return self.start({"question": question}).step(on_text)
 
-    def last(self) -> StepResult:
-        """Return the last step, computed again from the state. Raises ``UserError`` without one."""
-        agent, after = self._agent(), self.values
+    def last(self, changes: Mapping[str, Any] | None = None) -> StepResult:
+        """Return the last step. Raises ``UserError`` without one.
+
+        ``changes`` are those of its nodes; what they lack is computed again from the state: nodes whose
+        writes outlived a kill did not run again.
+        """
+        agent, after, made = self._agent(), self.values, changes or {}
         if not after.get("steps"):
             raise UserError("no step was taken on this thread")
-        state = _fold(agent, self._before(after["steps"] - 1))
+        if "context" not in made or "observation" not in made:
+            state = _fold(agent, self._before(after["steps"] - 1))
+            made = {"observation": agent.observation(state), "context": agent.context(state)}
         return StepResult(
-            step=state["steps"],
-            observation=agent.observation(state),
-            context=agent.context(state),
+            step=after["steps"] - 1,
+            observation=made["observation"],
+            context=made["context"],
             decision=unpack_decision(after),
-            outcome=agent.world.observe(after["session"]),
+            outcome=made.get("outcome") or agent.world.observe(after["session"]),
             seconds=0.0,
         )
 
@@ -295,12 +288,12 @@ class Session:
         if "session" not in values:
             raise UserError("nothing to fork: start a task first")
         last = values["steps"] if step is None else step
-        states, episode = dict(self._newest_first()), uuid.uuid4().hex
-        if last not in states:
-            raise self._missing(last)
-        for number in range(min(states), last + 1):
-            copied = {**states[number], "episode_id": episode, "episodes": 1}
-            write_head(self.graph, new.config, copied, _node_at(number))
+        self._before(last)  # refuses a step that is not there
+        episode = uuid.uuid4().hex
+        for number, state in sorted(self._newest_first()):
+            if number <= last:
+                copied = {**state, "episode_id": episode, "episodes": 1}
+                write_head(self.graph, new.config, copied, _node_at(number))
         return new
 
     def _newest_first(self) -> Iterator[tuple[int, State]]:
@@ -326,14 +319,10 @@ class Session:
         for number, state in self._newest_first():
             if number == step:
                 return state
-        raise self._missing(step)
-
-    def _missing(self, step: int) -> UserError:
-        """Return the error for a step that this thread does not hold."""
         taken = self.values.get("steps", 0)
         if 0 <= step <= taken:
-            return UserError(f"the checkpoint of step {step} is gone: start the task again")
-        return UserError(f"there is no step {step}: {taken} were taken")
+            raise UserError(f"the checkpoint of step {step} is gone: start the task again")
+        raise UserError(f"there is no step {step}: {taken} were taken")
 
     def _at_acting(self, agent: Agent, step: int | None = None) -> State:
         """Return the state that the actor reads at a step, by default the next."""

@@ -7,6 +7,7 @@ i is -∂L/∂w_i at w = 1/N. It takes one forward and one backward pass.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from pydantic import Field
 
 from stategate.envs.protocols import Chunk
 from stategate.nodes.build_context.recall import ConversationContext
-from stategate.nodes.models.documents import Document, DocumentMemory
+from stategate.nodes.models.documents import Document, document_states, shared_backend
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder
 from stategate.nodes.resources import Resources
@@ -59,7 +60,7 @@ def gradient(backend: "Backend", states: "Sequence[Tensor]", question: str) -> S
 def weigh(
     question: str,
     documents: Sequence[Document],
-    memory: DocumentMemory,
+    backend: Callable[[], "Backend"],
     embedder: Callable[[], Embedder],
     partners: Sequence[Partner],
 ) -> Ranking:
@@ -69,7 +70,7 @@ def weigh(
     from scipy.special import softmax
 
     texts = [document.as_text() for document in documents]
-    parts = {GRADIENT: gradient(memory.backend, memory.states(documents), question)}
+    parts = {GRADIENT: gradient(backend(), document_states(backend(), documents), question)}
     for partner in partners:
         if partner == "embedder":
             parts[partner] = cosine(embedder(), question, texts)
@@ -112,7 +113,7 @@ class Rico(ConversationContext):
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder; the model is loaded when there is first something to weigh."""
-        memory = DocumentMemory(self.model, self.max_tokens)
+        backend = partial(shared_backend, self.model, self.max_tokens)
 
         def find(request: ContextRequest, query: str) -> list[tuple[Chunk, float]]:
             passages = self.candidates_for(request, query, self.candidates, resources)
@@ -121,7 +122,9 @@ class Rico(ConversationContext):
             texts = [one_line(describe(chunk)) for chunk in chunks]
             documents = [Document(*pair) for pair in zip(titles, texts, strict=True)]
             question = one_line(query) or "What is this about?"
-            weighed = weigh(question, documents, memory, lambda: resources.embedder, self.fuse_with)
+            weighed = weigh(
+                question, documents, backend, lambda: resources.embedder, self.fuse_with
+            )
             return [(chunks[i], float(weighed.weights[i])) for i in weighed.order()]
 
         return self.conversation(resources, find, best_last=True)

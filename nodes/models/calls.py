@@ -20,7 +20,13 @@ import httpx2
 from langchain_core.messages import AIMessage, BaseMessage
 
 from stategate.nodes.resources import Resources
-from stategate.stores.errors import ModelUnavailable, UserError, describe_error, error_with_type
+from stategate.stores.errors import (
+    UNREADABLE,
+    ModelUnavailable,
+    UserError,
+    describe_error,
+    error_with_type,
+)
 from stategate.stores.http import on_loopback
 from stategate.stores.text import one_line, storable, without_password
 
@@ -154,14 +160,7 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
     except (openai.APIError, httpx2.HTTPError) as error:
         raise unavailable(f"does not answer ({_reason_of(error)})") from error
     # What clients raise for an answer that is none: a text for an object, no choices, deep JSON.
-    except (
-        RecursionError,
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as e:
+    except (*UNREADABLE, ArithmeticError) as e:
         if reason := _error_in(responses):
             raise unavailable(f"answers with an error ({reason})") from e
         raise ModelUnavailable(
@@ -172,9 +171,7 @@ async def guarded(model: Any, call: Callable[[Any], Awaitable[T]]) -> T:
 
 def _error_in(responses: Sequence[Any]) -> str:
     """Return the error that the last response's JSON names, "" where there is none."""
-    with suppress(
-        ValueError, RuntimeError, TypeError, LookupError
-    ):  # no JSON, none read, none named
+    with suppress(*UNREADABLE, RuntimeError):  # no JSON, none read, none named
         error = responses[-1].json()["error"]
         message = error.get("message") if isinstance(error, dict) else error
         return describe_error(ValueError(message)) if message else ""

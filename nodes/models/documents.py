@@ -5,10 +5,10 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from filelock import FileLock
@@ -18,7 +18,7 @@ from safetensors.numpy import load, save
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.downloads import sha256
 from stategate.stores.assets.fetch import ASSETS, asset_path
-from stategate.stores.errors import UserError, describe_error, user_error_context
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import atomic_path, user_path, write_bytes
 from stategate.stores.home import cache
 from stategate.stores.progress import Progress
@@ -50,22 +50,32 @@ def shared_backend(model: str = DEFAULT, max_tokens: int = 300) -> "Backend":
     ``model`` is an asset such as ``smollm2-135m`` or ``qwen2.5-coder-0.5b``, a folder, a .gguf file,
     or a hub repository such as ``HuggingFaceTB/SmolLM2-360M``.
     """
+    import torch
+    import transformers
+
     from stategate.nodes.models.decoder import Backend
 
-    folder, fingerprint = model_folder(model)
-    with Progress(what=f"loading {model}"):
-        network, tokenizer = _load(str(folder), model)
+    found, fingerprint = model_folder(model)
+    folder = str(found)
+    _silence()
+    problem = f"cannot load model '{model}'"
+    fix = f"give a folder in Hugging Face form, a .gguf file, a reachable hub repository, or {DEFAULT}"
+    damages = (OSError, ValueError, KeyError, ImportError)
+    with Progress(what=f"loading {model}"), user_error_context(problem, fix, damages):
+        is_here = Path(folder).is_dir() or not _answers(folder)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=is_here)
+        network = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, local_files_only=is_here
+        )
     return Backend(network, tokenizer, model, fingerprint, max_tokens)
 
 
 def model_folder(model: str) -> tuple[Path | str, str]:
     """Return where ``model`` lies in Hugging Face form, and its fingerprint."""
-    if model in ASSETS and not ASSETS[model].is_folder:
-        digest = next(iter(ASSETS[model].files.values()))
-        return _converted(asset_path(model), digest), digest[:16]
-    path = user_path(model)
+    is_asset = model in ASSETS and not ASSETS[model].is_folder
+    path = asset_path(model) if is_asset else user_path(model)
     if path.suffix == ".gguf" and path.is_file():
-        digest = sha256(path)
+        digest = next(iter(ASSETS[model].files.values())) if is_asset else sha256(path)
         return _converted(path, digest), digest[:16]
     if path.is_dir():
         return path, _hash_folder(path)
@@ -105,14 +115,11 @@ def _converted(path: Path, digest: str) -> Path:
             network = AutoModelForCausalLM.from_pretrained(
                 str(path.parent), gguf_file=path.name, dtype=torch.float32
             )
-            # transformers keeps calling a dequantised model quantised and then refuses to save it,
-            # so its weights move into a plain model of the same shape.
-            values = network.config.to_dict()
-            values.pop("quantization_config", None)
-            plain = type(network)(type(network.config).from_dict(values))
-            plain.load_state_dict(network.state_dict())
+            # transformers keeps calling a dequantised model quantised and then refuses to save it.
+            del network.config.quantization_config
+            network.hf_quantizer, network.is_quantized = None, False
             with atomic_path(folder) as partial:
-                plain.save_pretrained(partial)
+                network.save_pretrained(partial)
                 tokenizer.save_pretrained(partial)
     return folder
 
@@ -124,25 +131,6 @@ def _silence() -> None:
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-
-
-def _load(folder: str, model: str) -> tuple[Any, Any]:
-    import torch
-    import transformers
-
-    _silence()
-    is_here = Path(folder).is_dir() or not _answers(folder)
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=is_here)
-        network = transformers.AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=is_here
-        )
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise UserError(
-            f"cannot load model '{model}' ({describe_error(error)}): give a folder in Hugging Face "
-            f"form, a .gguf file, a reachable hub repository, or {DEFAULT}"
-        ) from None
-    return network, tokenizer
 
 
 def _answers(repository: str) -> bool:
@@ -161,42 +149,26 @@ def _answers(repository: str) -> bool:
 
 
 _FP16 = 65504  # the largest number of that type
+#: Each document is read once, and each model loaded once, whoever asks.
+_lock = threading.RLock()
 
 
-class DocumentMemory:
-    """A model's backend, opened at the first use, and its document states, one file a document.
+def document_states(backend: "Backend", documents: Sequence[Document]) -> "list[Tensor]":
+    """Return the documents' states, in order; a build that was killed goes on where it stopped."""
+    import torch
 
-    Safe for threads.
-    """
-
-    def __init__(self, model: str = DEFAULT, max_tokens: int = 300) -> None:
-        self._model = model, max_tokens
-        self._lock = threading.RLock()
-
-    @cached_property
-    def backend(self) -> "Backend":
-        """The language model."""
-        return shared_backend(*self._model)
-
-    def states(self, documents: Sequence[Document]) -> "list[Tensor]":
-        """Return the documents' states, in order; a build that was killed goes on where it stopped."""
-        import torch
-
-        by_file = {self._file(document): document.as_text() for document in documents}
-        with self._lock:
-            unread = [file for file in by_file if not file.is_file()]
-            for file in Progress(unread, "read", unit="document"):
-                state = self.backend.encode(by_file[file]).numpy()
-                half = np.clip(state, -_FP16, _FP16).astype(np.float16, order="C")
-                write_bytes(file, save({"kv": half}))
-            return [torch.from_numpy(_read(self._file(document))) for document in documents]
-
-    def _file(self, document: Document) -> Path:
-        """Return where a document's state is kept: under the SHA-256 of its text."""
-        mark = self.backend.fingerprint.replace("/", "-")
-        text = document.as_text().encode("utf-8", "surrogatepass")
-        name = f"{hashlib.sha256(text).hexdigest()}.safetensors"
-        return cache() / "document_states" / f"{mark}-fp16" / name
+    folder = cache() / "document_states" / f"{backend.fingerprint.replace('/', '-')}-fp16"
+    texts = [document.as_text() for document in documents]
+    digests = (hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts)
+    files = [folder / f"{digest}.safetensors" for digest in digests]
+    with _lock:
+        by_file = dict(zip(files, texts, strict=True))
+        unread = [file for file in by_file if not file.is_file()]
+        for file in Progress(unread, "read", unit="document"):
+            state = backend.encode(by_file[file]).numpy()
+            half = np.clip(state, -_FP16, _FP16).astype(np.float16, order="C")
+            write_bytes(file, save({"kv": half}))
+        return [torch.from_numpy(_read(file)) for file in files]
 
 
 def _read(file: Path) -> Vector:

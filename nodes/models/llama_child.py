@@ -26,9 +26,9 @@ def main() -> None:
     params.port = 0  # a free one
     params.api_keys = [settings["key"]]
     params.cache_prompt = True
-    params.cache_ram_mib = settings["prefix_cache_mib"]
+    params.cache_ram_mib = 512  # for prefixes of earlier prompts; llama.cpp's own default is 8192
     params.ui = params.endpoint_slots = False
-    params.verbosity = settings["verbosity"]
+    params.verbosity = 1  # errors only
     server = xllamacpp.Server(params)
     print(json.dumps({"address": server.listening_address}), file=answer, flush=True)
     sys.stdin.read()

@@ -28,8 +28,6 @@ from typing import IO
 from stategate.stores.errors import ModelUnavailable, UserError
 
 _CHILD = Path(__file__).with_name("llama_child.py")
-#: MiB of RAM for prefixes of earlier prompts; llama.cpp's own default is 8192.
-_PREFIX_CACHE_MIB = 512
 #: Bytes that llama.cpp needs beside the weights: compute buffers and vocabulary; and for each token of
 #: context in a small model (one of 8 billion parameters needs four times that).
 _OVERHEAD, _BYTES_PER_TOKEN = 350_000_000, 30_000
@@ -44,10 +42,6 @@ class LlamaServer:
     base_url: str
     api_key: str = field(repr=False)
     process: "subprocess.Popen[str]" = field(repr=False)
-
-    def stop(self) -> None:
-        """End the server at once and free its memory; safe to call twice."""
-        _end(self.process)
 
     def is_over(self) -> bool:
         """Say whether the server has ended."""
@@ -126,8 +120,6 @@ def _start(model: Path, n_ctx: int, threads: int, timeout: float) -> LlamaServer
         "n_ctx": n_ctx,
         "threads": threads,
         "key": key,  # through the pipe: arguments and environments can be read by others
-        "prefix_cache_mib": _PREFIX_CACHE_MIB,
-        "verbosity": 1,  # errors only
     }
     deadline = time.monotonic() + timeout
     with tempfile.TemporaryFile("w+") as errors:
@@ -188,6 +180,7 @@ def _failure(model: Path, ended: int, is_late: bool, errors: IO[str], timeout: f
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
+    """End a server at once and free its memory; safe to call twice."""
     process.kill()  # it has nothing to save
     process.wait()
     for pipe in (process.stdin, process.stdout):

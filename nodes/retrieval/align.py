@@ -80,28 +80,25 @@ def match(instruction: str, chunks: Sequence[Chunk], done: Collection[str]) -> N
         for i, c in enumerate(chunks)
         if c.role == "entry" and not features[i, 3] and not features[i, 4]
     ]
-    scores = entry_scores(parsed, [title_of(chunks[i]) for i in unopened])
+    cover, rarity = compared(parsed, [title_of(chunks[i]) for i in unopened])
+    scores = (cover @ rarity / (float(rarity.sum()) or 1.0)).tolist()
     order = sorted(range(len(unopened)), key=lambda k: _RANK_COST * k - scores[k])
     for rank, k in enumerate(order):
         features[unopened[k], 2] = 1 / (1 + rank)
     return features
 
 
-def entry_scores(parsed: ParsedInstruction, titles: Sequence[str]) -> list[float]:
-    """Return each title's weighted share of the instruction's words (rarer on the page weighs more)."""
-    if not titles or not parsed.tokens:
-        return [0.0] * len(titles)
-    cover = np.array([covered(parsed, title) for title in titles], dtype=np.float32)
-    weights = word_weights(parsed, titles)
-    return [float(x) for x in cover @ weights / (float(weights.sum()) or 1.0)]
+def compared(
+    parsed: ParsedInstruction, titles: Sequence[str]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return how well titles cover the instruction's tokens, and each token's weight in comparing them.
 
-
-def word_weights(parsed: ParsedInstruction, titles: Sequence[str]) -> NDArray[np.float32]:
-    """Return each instruction token's weight in comparing titles: the fewer hold it, the more."""
+    The fewer titles hold a token, the more it weighs. Shapes are (titles, tokens) and (tokens,).
+    """
     cover = np.array([covered(parsed, title) for title in titles], dtype=np.float32)
-    holders = (cover.reshape(len(titles), len(parsed.tokens)) > _MIN_QUALITY).sum(axis=0)
-    rarity = np.log((len(titles) + 1) / (holders + 1)) + 0.2
-    return np.asarray(np.asarray(parsed.matters) * rarity, dtype=np.float32)
+    cover = cover.reshape(len(titles), len(parsed.tokens))
+    rarity = np.log((len(titles) + 1) / ((cover > _MIN_QUALITY).sum(axis=0) + 1)) + 0.2
+    return cover, np.asarray(np.asarray(parsed.matters) * rarity, dtype=np.float32)
 
 
 def title_of(chunk: Chunk) -> str:
@@ -247,7 +244,7 @@ def _rivals(
         if not chunk.is_visited and not any(parsed.excludes(f.amount) for f in render(chunk))
     ]
     titles = [title_of(chunk) for chunk in fresh]
-    worth = word_weights(parsed, titles)
+    _, worth = compared(parsed, titles)
     title_words = set().union(*(_goal_tokens(parsed, title) for title in titles))
     top = max((float(worth[i]) for i in title_words), default=1.0)
     steps = (min(1.0, round(float(x) / top * _WORTH_LEVELS) / _WORTH_LEVELS) for x in worth)

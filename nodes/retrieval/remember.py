@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from stategate.language.sentences import passages
+from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.models.judge import judged_question
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import shared_resources
@@ -88,7 +89,8 @@ class Memory:
         place = MemoryPlace(url=url, user=user)
         self.store: LongTerm = place.open()
         self.user = place.owner
-        self._embedder = embedder or _minilm()
+        shared = shared_resources().with_models(None, MiniLM())
+        self._embedder = embedder or shared.embedder
 
     def remember(
         self,
@@ -246,9 +248,3 @@ def end_of(at: Moment) -> float:
     is_text = isinstance(at, str) and len(at.strip()) == len("2024-03-05")
     is_day = is_text or (isinstance(at, date) and not isinstance(at, datetime))
     return seconds(at) + (86400.0 - 1 if is_day else 0.0)
-
-
-def _minilm() -> Embedder:
-    from stategate.nodes.models.embedders import MiniLM
-
-    return shared_resources().with_models(None, MiniLM()).embedder

@@ -11,7 +11,7 @@ import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 from stategate.graph import Session, build_graph
-from stategate.graph.checkpoints import Busy, open_saver, prune
+from stategate.graph.checkpoints import Busy, open_saver, prune, thread_lock
 from stategate.stores.errors import UserError
 from tests.graph.test_graph import TASK, config, scripted, thread
 
@@ -63,12 +63,12 @@ def test_many_threads_at_once_hold_one_connection(postgres):
         count = "select count(*) from pg_stat_activity where datname = 'postgres'"
         before = db.execute(count).fetchone()[0]
         for i in range(40):
-            held.enter_context(saver.thread_lock(f"many-{i}", 0.0))
+            held.enter_context(thread_lock(saver, f"many-{i}", 0.0))
         for one in (saver, other):
-            with pytest.raises(Busy), one.thread_lock("many-7", 0.0):
+            with pytest.raises(Busy), thread_lock(one, "many-7", 0.0):
                 pass
         assert db.execute(count).fetchone()[0] <= before + 4
-    with other.thread_lock("many-7", 0.0):
+    with thread_lock(other, "many-7", 0.0):
         pass
 
 

@@ -179,7 +179,7 @@ def model() -> Path:
 def server(model: Path) -> Iterator[LlamaServer]:
     running = serve(model, n_ctx=2048, threads=1)
     yield running
-    running.stop()
+    module._end(running.process)
 
 
 @pytest.mark.model
@@ -193,8 +193,8 @@ def test_only_the_key_opens_it_and_a_larger_one_runs_beside_it(server: LlamaServ
     larger = serve(server.model, n_ctx=4096, threads=1)
     assert larger is not server
     assert answers(larger)
-    larger.stop()
-    larger.stop()
+    module._end(larger.process)
+    module._end(larger.process)
     assert not answers(larger)
 
 
@@ -292,7 +292,7 @@ def test_an_episode_with_the_small_model_goes_on_when_its_server_dies(tmp_path, 
     config = load_config("smoke", [trace, "max_steps=2", "llm.threads=1"])
     here = Session(build_graph(config), "smoke", task={"env": "webshop", "goal": 3})
     steps = [here.step()]
-    serve(model, n_ctx=256).stop()
+    module._end(serve(model, n_ctx=256).process)
     steps += here.run()
     assert here.done
     assert len(steps) == 2

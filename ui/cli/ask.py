@@ -21,7 +21,7 @@ from stategate.graph.state import pack_decision
 from stategate.language.utterance import read_utterance
 from stategate.nodes.act.answerability import NOTED, NOTHING_FOUND
 from stategate.nodes.build_context.rico import documents_of, weigh
-from stategate.nodes.models.documents import DocumentMemory
+from stategate.nodes.models.documents import shared_backend
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources
@@ -297,10 +297,13 @@ def rank(settings: RankSettings) -> None:
     if not documents:
         why = f"there is no text in '{settings.corpus}'"
         raise UserError(f"{why}: put a file into it, or name another")
-    memory = DocumentMemory(settings.model)
     with output.working("weighing the documents"):
         weighed = weigh(
-            question, documents, memory, lambda: MiniLM().build(Resources()), settings.fuse_with
+            question,
+            documents,
+            lambda: shared_backend(settings.model),
+            lambda: MiniLM().build(Resources()),
+            settings.fuse_with,
         )
     rows: list[dict[str, Any]] = [
         {
