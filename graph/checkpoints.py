@@ -11,7 +11,6 @@ import hashlib
 import sqlite3
 import threading
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime
@@ -299,33 +298,26 @@ def open_postgres(url: str, create: bool = True) -> LockedSaver:
 # Pruning ------------------------------------------------------------------------------------------
 
 
-def prune(saver: Any, older_than: float | None = None, only: Sequence[str] = ()) -> tuple[int, int]:
+def prune(saver: Any, older_than: float | None = None, only: Sequence[str] = ()) -> int:
     """Delete all but the newest checkpoint of each thread: one cannot go back to earlier steps then.
 
-    A thread whose last checkpoint is ``older_than`` seconds old goes whole. ``only`` names the threads
-    to look at, all if empty; a thread that is running stays as it is. Returns how many checkpoints
-    went, and how many whole threads.
+    A thread whose last checkpoint is ``older_than`` seconds old goes whole; returns how many did.
+    ``only`` names the threads to look at, all if empty; a thread that is running stays as it is.
     """
-    counts: Counter[str] = Counter()
     written: dict[str, float] = {}
     for one in saver.list(None):  # the newest first
-        thread = one.config["configurable"]["thread_id"]
-        counts[thread] += 1
-        written.setdefault(thread, datetime.fromisoformat(one.checkpoint["ts"]).timestamp())
-    gone = whole = 0
-    if unknown := [thread for thread in only if thread not in counts]:
-        raise UserError(f"no thread '{unknown[0]}' ({suggestion(unknown[0], counts)})")
-    for thread in counts:
-        if only and thread not in only:
-            continue
+        at = datetime.fromisoformat(one.checkpoint["ts"]).timestamp()
+        written.setdefault(one.config["configurable"]["thread_id"], at)
+    if unknown := [thread for thread in only if thread not in written]:
+        raise UserError(f"no thread '{unknown[0]}' ({suggestion(unknown[0], written)})")
+    whole = 0
+    for thread in only or written:
         with suppress(Busy), saver.thread_lock(thread, 0.0):
-            is_old = older_than is not None and time.time() - written[thread] > older_than
-            if is_old:
+            if older_than is not None and time.time() - written[thread] > older_than:
                 saver.delete_thread(thread)
+                whole += 1
             else:
                 saver.prune([thread])
-            remaining = sum(1 for _ in saver.list({"configurable": {"thread_id": thread}}))
-            gone, whole = gone + counts[thread] - remaining, whole + is_old
     if isinstance(saver, SqliteCheckpoints):
         saver.compact()
-    return gone, whole
+    return whole

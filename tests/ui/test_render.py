@@ -2,13 +2,12 @@
 
 import re
 
-import pytest
 from langchain_core.messages import HumanMessage
 
-from stategate.envs.protocols import ActionVocabulary, Chunk, Observation, View
+from stategate.envs.protocols import Chunk, Observation, View
 from stategate.graph import load_config
 from stategate.nodes.protocols import BuiltContext, Piece
-from stategate.ui.actions import reward_parts, typed_action
+from stategate.ui.actions import outcome_of
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import (
     Lane,
@@ -46,23 +45,6 @@ def test_text_is_escaped_wherever_it_stands():
     assert safe(drawn) == drawn
     lanes = [Lane("full", "full", 9, problem=EVIL), Lane("x", "x", 9, waiting=True)]
     assert "<img" not in render_lanes(lanes, {}, {}, (EVIL, EVIL, EVIL))
-
-
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("take lamp", "take lamp"),
-        ("open[door]", "open[door]"),
-        ("DOOR", "open[door]"),
-        ("say good  morning", "say[good morning]"),
-        ("fly away", "fly away"),
-    ],
-)
-def test_what_a_person_types_becomes_an_action(text, meant):
-    page = Observation("A room.", ("take lamp", "open[door]", "say[<words>]"))
-    assert typed_action(text, page, ActionVocabulary()) == meant
-    alone = Observation("Well?", ("answer[<text>]",))
-    assert typed_action("in 1911", alone, ActionVocabulary()) == "answer[in 1911]"
 
 
 class Riddles(View):
@@ -141,4 +123,4 @@ def test_rewards_tell_their_parts():
         assert part in drawn
     assert "Not scored: nobody can." in macros("episode").unscored(EVIL, "nobody can")
     plain = Observation("end", (), 1.0, True, {"reward": {"room": True}})
-    assert reward_parts(plain) == [{"name": "room", "value": True, "weight": None}]
+    assert outcome_of(plain)["parts"] == [{"name": "room", "value": True, "weight": None}]

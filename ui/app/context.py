@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from typing import Any
 
 from markupsafe import Markup
 
@@ -16,7 +17,6 @@ from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.page import describe
 from stategate.ui.app.html import macros, short, whole_size
-from stategate.ui.app.workspace import Ending
 
 #: Pieces that are no part of a page.
 _SCAFFOLD = ("instruction", "status", "history")
@@ -166,7 +166,7 @@ class Lane:
     seen: Preview | None = None
     problem: str = ""
     waiting: bool = False
-    ending: Ending | None = None
+    ending: Mapping[str, Any] | None = None
 
     @property
     def hint(self) -> str:
@@ -186,24 +186,17 @@ def render_lanes(
     by action, ``about`` says which moment of which task it is, and who plays. Where the page is narrow
     the lanes follow one another.
     """
-    page = [id_ for id_ in whole if not id_.startswith("event:")]
-    order = piece_order([lane.seen.context for lane in lanes if lane.seen], page)
     lane_pieces = []
     for lane in lanes:
         pieces = shown_pieces(lane.seen.context, whole) if lane.seen else []
         lane_pieces.append((lane, {part.piece.id: part for part in pieces}))
+    # The instruction, the page in its order, then the rest.
+    page = [id_ for id_ in whole if not id_.startswith("event:")]
+    rank = {id_: place for place, id_ in enumerate(["instruction", *page])}
+    places: dict[str, int] = {}
+    for _, drawn in lane_pieces:
+        for place, id_ in enumerate(drawn):
+            places.setdefault(id_, rank.get(id_, len(rank) + place))
+    order = sorted(places, key=lambda id_: places[id_])
     votes = [lane.seen.decision.action for lane in lanes if lane.seen and lane.seen.decision]
     return macros("compare").lanes(lane_pieces, order, names, about, votes)
-
-
-def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list[str]:
-    """Return the ids of all contexts' pieces in one order: instruction, the page, then the rest.
-
-    ``chunks`` are the ids of the page's chunks.
-    """
-    rank = {"instruction": -1, **{chunk: i for i, chunk in enumerate(chunks)}}
-    places: dict[str, int] = {}
-    for context in contexts:
-        for place, piece in enumerate(fold_history(context.pieces)):
-            places.setdefault(piece.id, rank.get(piece.id, len(rank) + place))
-    return sorted(places, key=lambda id_: places[id_])

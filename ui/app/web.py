@@ -136,6 +136,7 @@ def serve(
             css=asset("style.css"),
             app_kwargs={"middleware": [Middleware(guard)]},
             max_file_size="50mb",
+            max_threads=64,  # a model that hangs holds one until its deadline
         )
     except OSError as error:
         where = f"port {port}" if port else "a port from 7860 on"

@@ -42,17 +42,6 @@ class Seen:
         return f"{'you' if is_own else self.context.kind} · {self.result.tokens:,} tokens{took}"
 
 
-@dataclass(frozen=True)
-class Ending:
-    """How an episode went that was played on from a moment. ``lost`` counts unreadable commands."""
-
-    reward: float
-    done: bool
-    steps: int
-    tokens: int
-    lost: int
-
-
 class Workspace:
     """One tab's agent, episode and conversation. Whoever holds ``turn`` makes a move."""
 
@@ -61,7 +50,7 @@ class Workspace:
         self.turn = threading.RLock()
         #: Set while a run of several steps shall end after the one that is being taken.
         self.is_stopping = False
-        self.conversation = Conversation(agents, lambda: self.config)
+        self.conversation = Conversation(agents)
         #: Whether the flow line and Settings show the conversation's agent, not the episode's.
         self.is_asking = False
         self._take_agent(agents.episodes)
@@ -131,8 +120,7 @@ class Workspace:
     def start(self, task: Mapping[str, object]) -> None:
         """Begin an episode on a thread of its own."""
         with self.turn:
-            session = Session(self.graph, new_thread("ui"))
-            session.overrides = dict(self.overrides)
+            session = Session(self.graph, new_thread("ui"), context=self.overrides)
             session.start(task)
             _ = session.observation  # an unknown task fails here, before the old episode is left
             self.session, self.trail, self.looked_at = session, [], None
@@ -180,20 +168,23 @@ class Workspace:
             self.overrides = dict(self.session.overrides)
             self.trail, self.looked_at = self.trail[:step], None
 
-    def play_out(self, context: Mapping[str, object], step: int | None) -> Ending:
-        """Play a copy on from this moment (or where ``step`` began) to its end, with a builder."""
+    def play_out(self, context: Mapping[str, object], step: int | None) -> dict[str, Any]:
+        """Play a copy on from this moment (or where ``step`` began) to its end, with a builder.
+
+        Returns reward, done, steps, the tokens that were read, and how many commands were lost.
+        """
         with self.turn:
             copy, results = self.running.fork({"context": context}, new_thread("ui"), step), []
             while not (self.is_stopping or copy.done):
                 results.append(copy.step())
             values = copy.values
-            return Ending(
-                float(values["reward"]),
-                bool(values["done"]),
-                int(values["steps"]),
-                sum(result.tokens for result in results),
-                sum(len(result.context.dropped_actions) for result in results),
-            )
+            return {
+                "reward": float(values["reward"]),
+                "done": bool(values["done"]),
+                "steps": int(values["steps"]),
+                "tokens": sum(result.tokens for result in results),
+                "lost": sum(len(result.context.dropped_actions) for result in results),
+            }
 
     def configure(self, config: Config) -> None:
         """Take another agent; the running episode, which was the old agent's, ends.

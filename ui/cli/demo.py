@@ -42,7 +42,6 @@ class Play:
 
     session: Session
     steps: list[StepResult]
-    context: dict[str, Any]
     row: dict[str, Any]
 
     @property
@@ -105,7 +104,7 @@ def play(graph: Graph, context: dict[str, Any], task: dict[str, Any]) -> Play:
         "tokens a step": round(tokens / max(len(steps), 1)),
         "commands lost": sum(len(step.context.dropped_actions) for step in steps),
     }
-    return Play(session, steps, context, row)
+    return Play(session, steps, row)
 
 
 def parting(plays: Sequence[Play]) -> tuple[Play, int | None]:
@@ -156,7 +155,7 @@ def _moment(out: Console, plays: Sequence[Play], owner: Play, at: int) -> None:
     say("before:   " + (", ".join(done[-3:]) or "nothing"), "dim")
     say("the page: " + "\n          ".join(page_lines(view, owner.steps[at].observation)))
     for play in plays:
-        seen = owner.session.look(play.context, at)
+        seen = owner.session.look(play.session.overrides, at)
         heading(out, play.row["memory"])
         lines = [line for line in seen.context.text.splitlines() if line.strip()]
         for line in lines[:_LINES]:

@@ -1,4 +1,4 @@
-"""``stategate traces``, ``bank`` and ``checkpoints``: recorded episodes, and what comes of them."""
+"""``stategate bank`` and ``checkpoints``: banks of experience; old checkpoints."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,17 +13,12 @@ from stategate.stores.home import home
 from stategate.stores.settings import ConfigName, Overrides, Settings, argument, option
 from stategate.stores.sql import require_file
 from stategate.stores.text import plural
-from stategate.stores.trace_store import TraceStore
 from stategate.trainers.bank import build_bank, read_episodes
 from stategate.ui.cli.output import say, working
 from stategate.ui.cli.settings_command import command, command_group
 
 _TOLD = 5  # problems of a bank that are printed
 
-traces_app = command_group(
-    "Export recorded episodes: every event of every episode.",
-    "stategate traces export all.jsonl",
-)
 checkpoints_app = command_group(
     "Tend the checkpoints of threads.",
     "stategate checkpoints prune --days 30",
@@ -33,21 +28,6 @@ bank_app = command_group(
     "stategate bank build runs/p.sqlite --include-incorrect",
     "stategate run webshop-experience --goal 3 --set context.bank=state",
 )
-
-
-class ExportSettings(Settings):
-    """Which database, and where its episodes go."""
-
-    target: Path = argument(..., "The JSONL file to write.")
-    db: Path | None = option(None, "The database; $STATEGATE_HOME/traces.sqlite.", metavar="FILE")
-
-
-@command(traces_app, "stategate traces export all.jsonl")
-def export(settings: ExportSettings) -> None:
-    """Write every episode to JSONL, one a line, whole or not at all."""
-    require_file(settings.db, "trace database", "--db")
-    count = TraceStore(settings.db or home() / "traces.sqlite").export_jsonl(settings.target)
-    say(f"{plural(count, 'episode')} in {settings.target}")
 
 
 class PruneSettings(Settings):
@@ -64,9 +44,8 @@ def prune(settings: PruneSettings) -> None:
     age = None if settings.days is None else settings.days * 86_400
     require_file(settings.where, "database of checkpoints", "--where")
     saver = checkpoints.open_saver(settings.where or str(home() / "checkpoints.sqlite"))
-    gone, whole = checkpoints.prune(saver, age, settings.thread)
-    threads = f", {plural(whole, 'whole thread')} among them" if whole else ""
-    say(f"deleted {plural(gone, 'checkpoint')}{threads}")
+    whole = checkpoints.prune(saver, age, settings.thread)
+    say(f"the newest checkpoint of each thread is left; {plural(whole, 'old thread')} went whole")
 
 
 class BuildSettings(Settings):

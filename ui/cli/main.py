@@ -32,7 +32,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train:app", "Train a checkpoint; the same command goes on after a stop."),
     "replay": ("eval:replay_app", "Read recorded threads again under each context builder."),
     "bank": ("episodes:bank_app", "Make banks of experience."),
-    "traces": ("episodes:traces_app", "Export recorded episodes."),
     "checkpoints": ("episodes:checkpoints_app", "Prune the checkpoints of threads."),
     "mcp": ("serve:mcp_app", "Serve memory, documents and experience to other assistants."),
     "doctor": ("doctor:app", "Check whether everything is here that is needed."),

@@ -1,7 +1,7 @@
 """``stategate run``: one episode with a transcript."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import yaml
@@ -23,15 +23,7 @@ from stategate.stores.files import read_yaml
 from stategate.stores.home import new_thread, this_user
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.stores.text import plural
-from stategate.ui.actions import (
-    costs_of,
-    figure,
-    label,
-    reward_parts,
-    short,
-    task_in_words,
-    unscored,
-)
+from stategate.ui.actions import costs_of, figure, label, outcome_of, short, task_in_words
 from stategate.ui.cli import output
 from stategate.ui.cli.ask import load_model
 from stategate.ui.cli.settings_command import command, single
@@ -251,12 +243,12 @@ class Transcript:
     def end(self, seconds: float) -> None:
         """Print the outcome on the last page, and the totals."""
         values, last = self.session.values, self.session.observation
-        reward, rows = values["reward"], []
-        if why := unscored(last):
-            rows.append(("reward", f"none: {why}", "yellow"))
+        reward, rows, outcome = values["reward"], [], outcome_of(last)
+        if outcome["unscored"]:
+            rows.append(("reward", f"none: {outcome['unscored']}", "yellow"))
         elif reward is not None:
             style = "bold green" if reward == 1.0 else "bold yellow" if reward else "bold red"
-            parts = ", ".join(f"{p['name']} {figure(p['value'])}" for p in reward_parts(last))
+            parts = ", ".join(f"{p['name']} {figure(p['value'])}" for p in outcome["parts"])
             rows.append(("reward", f"{reward:.2f}" + (f"  ({parts})" if parts else ""), style))
         if not values["done"]:
             is_capped = values["steps"] >= self.config.max_steps
@@ -292,6 +284,8 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
     values = session.values
     parts = (values.get("info") or {}).get("reward")
     totals = ("done", "steps", "tokens", "model_tokens", "cost", "fallbacks")
+    # What the messages say stands in the pieces.
+    played = [replace(step, context=replace(step.context, messages=())) for step in steps]
     return {
         "config": session.agent.config.model_dump(mode="json"),
         "thread_id": session.thread_id,
@@ -299,7 +293,9 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
         "task": dict(values["episode"]),
         "instruction": session.agent.world.instruction(values["session"]),
         "resumed_at": steps[0].step if steps and steps[0].step else None,
-        "steps": [_step(step) for step in steps],
+        "steps": [
+            {**to_plain(asdict(step)), "reward": step.reward, "done": step.done} for step in played
+        ],
         "totals": {
             "reward": values["reward"],
             "reward_parts": to_plain(parts),
@@ -307,13 +303,3 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
             "seconds": sum(step.seconds for step in steps),
         },
     }
-
-
-def _step(result: StepResult) -> dict[str, Any]:
-    plain: dict[str, Any] = to_plain(asdict(result))
-    context = result.context
-    plain["context"] |= {
-        "messages": [{"role": m.type, "content": str(m.content)} for m in context.messages],
-        "dropped_actions": list(context.dropped_actions),
-    }
-    return {**plain, "reward": result.reward, "done": result.done}

@@ -10,11 +10,13 @@ import typer
 from stategate.graph.config import load_config
 from stategate.graph.memory_tools import corpus_tool, experience_tool, mcp_server, memory_tools
 from stategate.nodes.registry import registry
+from stategate.nodes.retrieval.remember import MemoryPlace
 from stategate.stores.corpus.corpus import open_corpus
 from stategate.stores.errors import UserError, require_extra, user_error_context
 from stategate.stores.files import user_path
+from stategate.stores.home import this_user
 from stategate.stores.settings import Overrides, Settings, option
-from stategate.ui.cli.memory import EmbedderKind, MemoryOf
+from stategate.ui.cli.memory import EmbedderKind
 from stategate.ui.cli.settings_command import command, single
 
 ui_app, mcp_app = single(), single()
@@ -72,10 +74,11 @@ def read_auth(flag: str | None) -> tuple[str, str] | None:
     return user, password
 
 
-class McpSettings(MemoryOf):
+class McpSettings(Settings):
     """What is served, and where."""
 
-    makes_file = True
+    db: str | None = option(None, "SQLite file or postgresql:// URL.", metavar="FILE|URL")
+    user: str | None = option(None, "Whose memory; by default yours.")
     corpus: tuple[str, ...] = option((), "A folder or an ingested corpus; repeatable.")
     bank: str | None = option(None, "A state bank.", metavar="FOLDER")
     embedder: EmbedderKind = "minilm"
@@ -89,7 +92,8 @@ def mcp(settings: McpSettings) -> None:
     Over stdio: name this command in the assistant's list of servers.
     """
     model: Any = registry().parse("embedder", settings.embedder)
-    tools = memory_tools(settings.place(), model, may_write=not settings.read_only)
+    place = MemoryPlace(url=settings.db, user=settings.user or this_user())
+    tools = memory_tools(place, model, may_write=not settings.read_only)
     for number, name in enumerate(settings.corpus, 1):
         if not user_path(name).exists():
             open_corpus(name)  # refuses now what is no corpus, not at the first question

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
@@ -14,7 +15,7 @@ from stategate.ui.actions import titles_of, who_plays
 from stategate.ui.app.context import Lane, in_words, render_lanes
 from stategate.ui.app.html import empty
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_moves
+from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events
 from stategate.ui.app.tabs.episode import EpisodeTab
 from stategate.ui.app.tabs.episode_view import render_trail
 from stategate.ui.app.workspace import Workspace
@@ -33,7 +34,6 @@ class Comparison:
     of: tuple[str, int] | None = None
     step: int | None = None
     lanes: list[Lane] = field(default_factory=list)
-    label: str = ""
 
 
 class CompareTab(common.AgentTab):
@@ -64,7 +64,7 @@ class CompareTab(common.AgentTab):
             self.play = common.button("Play all to the end", "play-all", 160)
             self.stop = common.button("Stop", "compare-stop", 84, variant="stop", visible=False)
             self.trail = common.clickable_html("moments")
-        self.status = gr.HTML(elem_id="sg-compare-status")
+        self.status = common.status_line("compare-status")
         self.lanes = common.clickable_html("lanes")
         self.outputs = self.parts()
 
@@ -84,8 +84,8 @@ class CompareTab(common.AgentTab):
             **self.idle(),
         }
 
-    @on_moves
-    async def begin(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
+    @on_events
+    def begin(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Draw the tab for a page that was just opened; what can be compared at once is."""
         comparison = self.comparison(workspace)
         env, own = workspace.config.env, self.app.agents.episodes
@@ -102,8 +102,7 @@ class CompareTab(common.AgentTab):
         if comparison.lanes or not (workspace.trail and workspace.acts_at_once):
             yield self.show(workspace)
             return
-        async for update in self._compare(workspace, kinds, budget):
-            yield update
+        yield from self._compare(workspace, kinds, budget)
 
     def idle(self, *values: object) -> Update:
         """Return what the end of a long move changes: there is nothing to stop."""
@@ -119,7 +118,9 @@ class CompareTab(common.AgentTab):
             return empty("The same moment, another memory", _HINT)
         looks = [lane.seen for lane in seen.lanes if lane.seen is not None]
         chunks = workspace.view.chunks(looks[0].observation) if looks else ()
-        about = (seen.label, workspace.instruction, who_plays(workspace.config.actor))
+        number = len(workspace.trail) if seen.step is None else seen.step
+        moment = f"Before step {number + 1}"
+        about = (moment, workspace.instruction, who_plays(workspace.config.actor))
         whole = in_words([*chunks, *workspace.past])
         return render_lanes(seen.lanes, whole, titles_of(chunks), about)
 
@@ -131,7 +132,7 @@ class CompareTab(common.AgentTab):
         comparison.step = common.number_of(event, "look", len(workspace.trail))
         return {self.trail: self._moments(workspace), self.lanes: self._lanes_html(workspace)}
 
-    @on_moves
+    @on_events
     def compare(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Build each context and ask the actor, one builder after the other, drawing as they come."""
         return self._compare(workspace, kinds, budget)
@@ -150,28 +151,27 @@ class CompareTab(common.AgentTab):
 
         return self._each(workspace, look)
 
-    @on_moves
-    async def play_all(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
+    @on_events
+    def play_all(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Play a copy of the moment to its end with each builder; rewards stand side by side."""
         workspace.is_stopping = False
         params = [lane_of(workspace, name, int(budget)).params for name in kinds or ()]
         if [lane.params for lane in self.comparison(workspace).lanes] != params:
-            async for update in self._compare(workspace, kinds, budget):
-                yield update
+            yield from self._compare(workspace, kinds, budget)
         lanes = self.comparison(workspace).lanes
         if not lanes or any(lane.seen is None for lane in lanes) or workspace.is_stopping:
             return  # the comparison did not work, or was stopped
         step = self._moment(workspace)
 
         def play(lane: Lane) -> Lane:
-            return replace(lane, ending=workspace.play_out(lane.params, step))
+            ending = workspace.play_out(lane.params, step)
+            if workspace.is_stopping:  # an episode cut short has no reward to compare
+                raise UserError("stopped")
+            return replace(lane, ending=ending)
 
-        async for update in self._each(workspace, play, "plays on "):
-            yield update
+        yield from self._each(workspace, play)
 
-    async def _each(
-        self, workspace: Workspace, move: Callable[[Lane], Lane], doing: str = ""
-    ) -> Updates:
+    def _each(self, workspace: Workspace, move: Callable[[Lane], Lane]) -> Updates:
         """Make a long move for each lane in its turn, drawing as they come; a fault stays its own.
 
         Where another comparison takes this one's place it draws nothing more.
@@ -179,41 +179,27 @@ class CompareTab(common.AgentTab):
         comparison = self.comparison(workspace)
         lanes = comparison.lanes
         workspace.is_stopping = False
-
-        def make(number: int) -> None:
-            lane = replace(lanes[number], waiting=False, problem="")
+        for number, lane in enumerate(lanes):
+            lanes[number] = replace(lane, waiting=True)
+            yield {self.stop: gr.update(visible=True), self.lanes: self._lanes_html(workspace)}
+            lane = replace(lane, waiting=False, problem="")
             try:
                 lanes[number] = move(lane)
             except Exception as error:  # one builder that fails must not hide the others
                 lanes[number] = replace(lane, problem=common.problem_of(error))
-
-        for number, lane in enumerate(lanes):
-            lanes[number] = replace(lane, waiting=True)
-            async for status in common.moving(f"{lane.name} {doing}…", make, number):
-                yield {
-                    self.status: status,
-                    self.stop: gr.update(visible=True),
-                    self.lanes: self._lanes_html(workspace),
-                }
             if comparison.lanes is not lanes:
                 return
             if workspace.is_stopping:
-                if doing:  # an episode cut short has no reward to compare
-                    lanes[number] = replace(lane, problem="stopped")
                 break
-            yield {self.trail: self._moments(workspace), self.lanes: self._lanes_html(workspace)}
         yield self.show(workspace)
 
     def _moment(self, workspace: Workspace) -> int | None:
-        """Return the step that is compared at (None: now), and name it."""
+        """Return the step that is compared at (None: now)."""
         comparison = self.comparison(workspace)
-        taken = len(workspace.trail)
         if comparison.step is None and workspace.running.done:  # the last step is compared
-            if not taken:
+            if not workspace.trail:
                 raise UserError("this episode has no moment to compare: start one")
-            comparison.step = taken - 1
-        number = taken if comparison.step is None else comparison.step
-        comparison.label = f"Before step {number + 1}"
+            comparison.step = len(workspace.trail) - 1
         return comparison.step
 
     @on_event
@@ -239,18 +225,18 @@ class CompareTab(common.AgentTab):
         self._episode, self._places, tab = episode, places, self.app.tab
         inputs = [tab, self.kinds, self.budget]
 
-        async def select(name: str, kinds: list[str], budget: float) -> Updates:
+        def select(name: str, kinds: list[str], budget: float) -> Updates:
             if not name:  # the page is loading, and what follows the loading draws
                 yield {self.status: gr.skip()}
                 return
-            async for update in self.begin(name, kinds, budget):
-                yield update
+            yield from self.begin(name, kinds, budget)
 
-        opened.select(select, inputs, self.outputs, **QUIET)
+        long: dict[str, Any] = {"outputs": self.outputs, **common.shown_on(self.status)}
+        opened.select(select, inputs, **long)
         moment = self.trail.click(self.choose, [tab], self.outputs, **QUIET)
-        moment.then(self.compare, inputs, self.outputs, **QUIET)
-        self.go.click(self.compare, inputs, self.outputs, **QUIET)
-        self.play.click(self.play_all, inputs, self.outputs, **QUIET)
+        moment.then(self.compare, inputs, **long)
+        self.go.click(self.compare, inputs, **long)
+        self.play.click(self.play_all, inputs, **long)
         self.stop.click(self.halt, [tab], self.outputs, **QUIET)
         moved = [places, *episode.outputs, *self.outputs]
         self.lanes.click(self.go_on, [tab], moved, **QUIET)

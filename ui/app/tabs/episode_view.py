@@ -21,30 +21,23 @@ from stategate.nodes.retrieval.align import unsure_parts
 from stategate.stores.text import plural
 from stategate.ui.actions import (
     lead_of,
-    outcome_cards,
-    reward_parts,
+    outcome_of,
     split_action,
     texts_of,
     titles_of,
-    unscored,
 )
 from stategate.ui.app.context import in_words, render_context
 from stategate.ui.app.html import empty, macros, note, short
 from stategate.ui.app.tabs.common import failed
 from stategate.ui.app.workspace import Seen, Workspace
 
-#: In this order, where a page has a subject: what it is about goes before its choices.
-_RANKS = {"subject": 1, "choice": 2}
-
 
 @dataclass
 class Drawn:
-    """The tab's drawn parts, and what can be done next."""
+    """The drawn page, what stands beside it, and why the context could not be built."""
 
-    trail: Markup = field(default_factory=Markup)
-    page: Markup = field(default_factory=Markup)
+    page: Markup
     side: Markup = field(default_factory=Markup)
-    is_open: bool = False  # there is a next step
     problem: BaseException | None = None
 
 
@@ -53,76 +46,74 @@ def draw(workspace: Workspace) -> Drawn:
 
     A move that is being made is waited for.
     """
-    view = Drawn()
     with workspace.turn:
         session, at, trail = workspace.session, workspace.looked_at, workspace.trail
         if session is None:
-            hint = "Choose a task above, or write what you want done."
-            view.page = empty("No episode yet", hint)
-            return view
-        is_over = session.done
-        view.is_open = not is_over
-        view.trail = render_trail(trail, at, is_over)
+            return Drawn(
+                empty("No episode yet", "Choose a task above, or write what you want done.")
+            )
         if at is not None:
-            _draw_past(view, workspace, trail[at])
-        elif is_over:
-            _draw_end(view, workspace, session)
+            drawn = _draw_past(workspace, trail[at])
+        elif session.done:
+            drawn = _draw_end(workspace, session)
         else:
-            _draw_now(view, workspace, session)
+            drawn = _draw_now(workspace, session)
         if trail:
-            view.side = macros("episode").action(trail[-1 if at is None else at]) + view.side
-    return view
+            drawn.side = macros("episode").action(trail[-1 if at is None else at]) + drawn.side
+    return drawn
 
 
-def _draw_now(view: Drawn, workspace: Workspace, session: Session) -> None:
-    look = PageLook()
+def _draw_now(workspace: Workspace, session: Session) -> Drawn:
+    look, problem = PageLook(), None
     try:
         seen = session.look(act=False)
         observation, look.hidden = seen.observation, seen.context.dropped_actions
         params, title = workspace.config.context, "What the actor reads now"
-        view.side = _read(workspace, observation, seen.context, params, title)
+        side = _read(workspace, observation, seen.context, params, title)
         if doubts := unsure_parts(workspace.view, workspace.instruction):
-            view.side += note(f"Not surely understood: {', '.join(doubts)}.", "warn")
+            side += note(f"Not surely understood: {', '.join(doubts)}.", "warn")
     except Exception as error:  # the page can be shown, and acted on, without a context
         observation = session.observation
-        view.problem, view.side = error, failed(error)
+        problem, side = error, failed(error)
     earlier = [a for s in workspace.trail for a in s.result.observation.actions if takes_text(a)]
     accepts = workspace.view.actions.accepts
     look.forms = [a for a in dict.fromkeys(earlier) if accepts(fill(a, "words"), observation)]
-    page = _page(workspace, observation, look)
+    page = render_page(workspace.view, observation, workspace.instruction, look)
     experience = workspace.agent.resources.profile.experience
     facts = experience.facts(read_events(session.values), observation)
     rows = [(fact.subject, fact.value) for fact in facts]
-    view.page = page + macros("page").known(rows) if rows else page
+    return Drawn(page + macros("page").known(rows) if rows else page, side, problem)
 
 
-def _draw_past(view: Drawn, workspace: Workspace, seen: Seen) -> None:
+def _draw_past(workspace: Workspace, seen: Seen) -> Drawn:
     result, action = seen.result, seen.result.decision.action
     look = PageLook(action, result.context.dropped_actions, is_live=False)
     is_unlisted = action not in result.observation.actions and all(split_action(action))
     look.forms = [action] if is_unlisted else []
-    view.page = _page(workspace, result.observation, look, result.step)
-    view.side = _read_at(workspace, seen)
+    page = render_page(workspace.view, result.observation, workspace.instruction, look)
+    return Drawn(page, _read_at(workspace, seen))
 
 
-def _draw_end(view: Drawn, workspace: Workspace, session: Session) -> None:
+def _draw_end(workspace: Workspace, session: Session) -> Drawn:
     values, last_page = session.values, session.observation
-    cards = outcome_cards(last_page)
+    outcome = outcome_of(last_page)
+    cards = outcome["cards"]
     what = next((str(card.get("title", "")) for card in cards), "")
-    if why := unscored(last_page):
-        reward = macros("episode").unscored(what, why)
+    if outcome["unscored"]:
+        reward = macros("episode").unscored(what, outcome["unscored"])
     elif values["done"]:
-        reward = macros("episode").reward(values["reward"], reward_parts(last_page))
+        reward = macros("episode").reward(values["reward"], outcome["parts"])
     else:
         reward = macros("episode").unfinished()
     totals = [plural(values["steps"], "step"), f"{values['tokens']:,} tokens of context"]
     if values["model_tokens"]:
         totals.append(f"{values['model_tokens']:,} tokens by the model")
-    page = _page(workspace, last_page, PageLook(is_live=False))
-    view.page = reward + (macros("page").outcome(cards) if cards else page)
-    view.side = macros("parts").muted(" · ".join(totals))
+    look = PageLook(is_live=False)
+    page = render_page(workspace.view, last_page, workspace.instruction, look)
+    side = macros("parts").muted(" · ".join(totals))
     if workspace.trail:
-        view.side += _read_at(workspace, workspace.trail[-1])
+        side += _read_at(workspace, workspace.trail[-1])
+    return Drawn(reward + (macros("page").outcome(cards) if cards else page), side)
 
 
 def _read_at(workspace: Workspace, seen: Seen) -> Markup:
@@ -172,14 +163,13 @@ class PageLook:
 
     ``action`` was taken here (it is ringed), ``hidden`` are the affordances that
     the model cannot see (dashed), ``is_live`` says whether one can act here, ``forms`` are actions in
-    words beside those that the page lists, ``primary`` is the command that ends a task.
+    words beside those that the page lists.
     """
 
     action: str | None = None
     hidden: Sequence[str] = ()
     is_live: bool = True
     forms: Sequence[str] = ()
-    primary: str | None = None
 
 
 @dataclass(frozen=True)
@@ -204,29 +194,10 @@ class _Part:
         return list(zip(self.chunk.actions, values, strict=False))
 
 
-def _page(
-    workspace: Workspace, observation: Observation, look: PageLook, step: int | None = None
-) -> Markup:
-    values = workspace.running.values
-    task = {key: value for key, value in (values.get("episode") or {}).items() if key != "env"}
-    number = (values["steps"] if step is None else step) + 1
-    place = [f"{key} {short(value, 40)}" for key, value in task.items()]
-    address = " / ".join([workspace.config.env.kind, *place, f"step {number}"])
-    return render_page(workspace.view, observation, workspace.instruction, look, address)
-
-
-def render_page(
-    view: View, observation: Observation, instruction: str, look: PageLook, address: str = "page"
-) -> Markup:
-    """Draw a page as a browser at ``address`` would show it, the task's ``instruction`` above."""
+def render_page(view: View, observation: Observation, instruction: str, look: PageLook) -> Markup:
+    """Draw a page, the task's ``instruction`` above."""
     chunks = [chunk for chunk in view.chunks(observation) if chunk.role != "frame"]
-    if any(chunk.role == "subject" for chunk in chunks):
-        commands = [chunk for chunk in chunks if chunk.role == "commands" and chunk.actions]
-        if len(commands) > 1:
-            look.primary = commands[-1].actions[-1]
-        first = [chunk.role in ("commands", "pinned") for chunk in chunks].index(False)
-        chunks[first:] = sorted(chunks[first:], key=lambda chunk: _RANKS.get(chunk.role, 3))
     parts = [_Part(chunk, texts_of(chunk), lead_of(chunk)) for chunk in chunks]
     runs = [(role, list(run)) for role, run in itertools.groupby(parts, lambda p: p.chunk.role)]
     verbs = dict.fromkeys(map(verb_of, [*filter(takes_text, observation.actions), *look.forms]))
-    return macros("page").page(look, address, instruction, verbs, runs)
+    return macros("page").page(look, instruction, verbs, runs)

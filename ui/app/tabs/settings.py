@@ -12,7 +12,7 @@ from stategate.stores.files import read_yaml
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import macros, note
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, button, on_event, on_move
+from stategate.ui.app.tabs.common import QUIET, App, Update, button, on_event, shown_on
 from stategate.ui.app.tabs.episode import EpisodeTab, open_first
 from stategate.ui.app.workspace import Workspace
 
@@ -24,7 +24,7 @@ class SettingsTab(common.AgentTab):
         self.app, self._episode, self._places = app, episode, places
         with gr.Row(elem_classes="sg-controls"):
             self.apply = button("Apply to this tab", "apply", 150, variant="primary")
-        self.status = gr.HTML(elem_id="sg-settings-status")
+        self.status = common.status_line("settings-status")
         if broken := registry().broken:
             lines = "; ".join(f"{name}: {why}" for name, why in broken.items())
             gr.HTML(note(lines, "warn", "Plug-ins that did not load."))
@@ -47,7 +47,7 @@ class SettingsTab(common.AgentTab):
         turned = [places, self.kinds, *text]
         episode.pipeline.click(self.turn_to, [tab, self.base], turned, **QUIET)
         outputs = [*text, *episode.outputs]
-        self.apply.click(self.use, [tab, self.text], outputs, **QUIET)
+        self.apply.click(self.use, [tab, self.text], outputs, **shown_on(self.status))
 
     @on_event
     def show(self, workspace: Workspace, base: str) -> Update:
@@ -55,10 +55,10 @@ class SettingsTab(common.AgentTab):
         text = as_yaml(workspace.shown)
         return {} if text == base else {self.text: text, self.base: text}
 
-    @on_move("opening the world …")
+    @on_event
     def use(self, workspace: Workspace, text: str) -> Update:
         """Give this agent to the episode or, where it answers questions, to the conversation."""
-        config, replaced = self.app.agents.fitted(config_of(text), workspace.shown)
+        config, changed = self.app.agents.moved(config_of(text), workspace.shown)
         bounds.require_config(config.model_dump(mode="json"))
         is_asking = config.env.kind == "qa"
         if is_asking:
@@ -68,7 +68,8 @@ class SettingsTab(common.AgentTab):
         workspace.is_asking = is_asking
         what = "the QA tab answers" if is_asking else "this browser tab plays"
         lead = f"Applied: {what} with it from now on."
-        applied = note(". ".join(replaced), "warn" if replaced else "good", lead)
+        world = f"{', '.join(changed)}: as {config.env.kind} begins" if changed else ""
+        applied = note(world, "warn" if changed else "good", lead)
         written = as_yaml(config)
         own: Update = {self.text: written, self.base: written, self.status: applied}
         return {**self._episode.show(workspace), **own}
