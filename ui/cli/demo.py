@@ -19,9 +19,8 @@ from stategate.ui.actions import short, who_plays
 from stategate.ui.cli import output
 from stategate.ui.cli.output import heading, say
 from stategate.ui.cli.run import page_lines, task_of
-from stategate.ui.cli.settings_command import command, single
+from stategate.ui.cli.settings_command import command
 
-app = single()
 _TASKS = 30  # that are tried until the memories end differently
 _LINES = 12  # of a prompt that are shown
 
@@ -50,9 +49,7 @@ class Play:
         return [step.decision.action for step in self.steps]
 
 
-@command(
-    app, "stategate demo", "stategate demo --config webshop --budget 150 --builders full,compress"
-)
+@command("stategate demo", "stategate demo --config webshop --budget 150 --builders full,compress")
 def demo(settings: DemoSettings) -> None:
     """Play one task with several memories at the same budget, and show where they part.
 
@@ -72,23 +69,16 @@ def demo(settings: DemoSettings) -> None:
     say(f"Who plays: {who_plays(config.actor)}.")
     for kind in kinds:
         say(f"Memory {kind}: {registry().hint('context', kind)}.")
-    number, plays = choose_task(build_graph(config), contexts, settings.goal)
-    show(out, plays, config, number, is_chosen=settings.goal is None)
-
-
-def choose_task(
-    graph: Graph, contexts: Sequence[dict[str, Any]], goal: int | None
-) -> tuple[int, list[Play]]:
-    """Play tasks until the rewards differ, or ``goal`` alone; return the last one and its plays."""
+    graph = build_graph(config)
     world = graph.agent.world
     count = max(min(_TASKS, len(world.tasks())), 1)
-    for number in range(count) if goal is None else (goal,):
-        with output.working(f"playing task {number} with {len(contexts)} memories"):
+    for number in range(count) if settings.goal is None else (settings.goal,):
+        with output.working(f"playing task {number} with {len(kinds)} memories"):
             task = task_of(world, number, ())
             plays = [play(graph, context, task) for context in contexts]
         if len({one.row["reward"] for one in plays}) > 1:
             break
-    return number, plays
+    show(out, plays, config, number, is_chosen=settings.goal is None)
 
 
 def play(graph: Graph, context: dict[str, Any], task: dict[str, Any]) -> Play:

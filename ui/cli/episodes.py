@@ -38,7 +38,7 @@ class PruneSettings(Settings):
     thread: tuple[str, ...] = option((), "Just these threads; repeatable.")
 
 
-@command(checkpoints_app, "stategate checkpoints prune --thread monday")
+@command("stategate checkpoints prune --thread monday", group=checkpoints_app)
 def prune(settings: PruneSettings) -> None:
     """Keep the newest checkpoint of each thread: one cannot go back to earlier steps any more."""
     age = None if settings.days is None else settings.days * 86_400
@@ -62,7 +62,7 @@ class BuildSettings(Settings):
     overrides: Overrides = ()
 
 
-@command(bank_app, "stategate bank build runs/p.sqlite --include-incorrect")
+@command("stategate bank build runs/p.sqlite --include-incorrect", group=bank_app)
 def build(settings: BuildSettings) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
     with working("reading the episodes"):

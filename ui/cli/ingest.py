@@ -14,9 +14,8 @@ from stategate.stores.progress import Progress
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.stores.text import plural
 from stategate.ui.cli.output import say, working, wrote
-from stategate.ui.cli.settings_command import command, single
+from stategate.ui.cli.settings_command import command
 
-app = single()
 _COUNTED = ("added", "updated", "unchanged", "removed")
 
 
@@ -34,7 +33,6 @@ class IngestSettings(Settings):
 
 
 @command(
-    app,
     "stategate ingest https://example.org/page.html --corpus nature",
     "stategate ingest notes/ --corpus big --embedder openai --set embedder.base_url=http://…/v1",
 )

@@ -94,7 +94,7 @@ class ProveSettings(Settings):
     json_target: JsonFile = None
 
 
-@command(app, "stategate memory list --user ana", name="list")
+@command("stategate memory list --user ana", name="list", group=app)
 def list_facts(settings: MemorySettings) -> None:
     """List every fact, oldest first, with where it was told; standing wishes come last."""
     place = settings.place()
@@ -108,7 +108,7 @@ def list_facts(settings: MemorySettings) -> None:
     _show_wishes(store, place.owner)
 
 
-@command(app, "stategate memory search 'where does Ana live' --as-of 2024-06-01")
+@command("stategate memory search 'where does Ana live' --as-of 2024-06-01", group=app)
 def search(settings: SearchSettings) -> None:
     """Find what answers a question, as an agent would; --as-of asks what was known on a day."""
     memory = settings.open()
@@ -130,7 +130,7 @@ def search(settings: SearchSettings) -> None:
     _show_wishes(memory.store, memory.user)
 
 
-@command(app, "stategate memory why 'where does Ana live' --tokens 200")
+@command("stategate memory why 'where does Ana live' --tokens 200", group=app)
 def why(settings: WhySettings) -> None:
     """Say of every candidate for a question whether it is shown, and if not, why.
 
@@ -153,7 +153,7 @@ def why(settings: WhySettings) -> None:
     _show_wishes(memory.store, memory.user)
 
 
-@command(app, "stategate memory forget 3 7", "stategate memory forget --source tool:web")
+@command("stategate memory forget 3 7", "stategate memory forget --source tool:web", group=app)
 def forget(settings: ForgetSettings) -> None:
     """Erase facts and their copies: memory, traces, checkpoints, banks, vectors."""
     require_own_home()
@@ -183,7 +183,7 @@ def forget(settings: ForgetSettings) -> None:
         say(f"no fact {listed(missing)}", "yellow", stderr=True)
 
 
-@command(app, "stategate memory prove-forgotten 'my dentist is Dr. Wu'")
+@command("stategate memory prove-forgotten 'my dentist is Dr. Wu'", group=app)
 def prove_forgotten(settings: ProveSettings) -> None:
     """Look for a text in every byte of this machine's stores and caches, its vectors' keys included."""
     if not settings.text.strip():

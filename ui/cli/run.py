@@ -26,9 +26,8 @@ from stategate.stores.text import plural
 from stategate.ui.actions import costs_of, figure, label, outcome_of, short, task_in_words
 from stategate.ui.cli import output
 from stategate.ui.cli.ask import load_model
-from stategate.ui.cli.settings_command import command, single
+from stategate.ui.cli.settings_command import command
 
-app = single()
 _PAGE_LINES = 5  # of a page that a transcript shows
 _INDENT = 10  # columns of the names of a transcript's rows
 #: Flags that exclude each other: the second is left out.
@@ -75,7 +74,6 @@ class RunSettings(Settings):
 
 
 @command(
-    app,
     "stategate run webshop --task goal=3 --show context --json episode.json",
     "stategate run webshop-policy --thread mine --resume",
     'stategate run alfworld --game 3 --say "Could you hold the paintbrush under the reading lamp?"',

@@ -17,9 +17,8 @@ from stategate.stores.files import user_path
 from stategate.stores.home import this_user
 from stategate.stores.settings import Overrides, Settings, option
 from stategate.ui.cli.memory import EmbedderKind
-from stategate.ui.cli.settings_command import command, single
+from stategate.ui.cli.settings_command import command
 
-ui_app, mcp_app = single(), single()
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -34,7 +33,6 @@ class UiSettings(Settings):
 
 
 @command(
-    ui_app,
     "stategate ui --config webshop",
     "STATEGATE_AUTH=ann:a-long-password stategate ui --host 0.0.0.0",
 )
@@ -85,7 +83,7 @@ class McpSettings(Settings):
     read_only: bool = option(False, "Nothing can be remembered.")
 
 
-@command(mcp_app, "stategate mcp --corpus notes/", "stategate mcp --read-only")
+@command("stategate mcp --corpus notes/", "stategate mcp --read-only")
 def mcp(settings: McpSettings) -> None:
     """Serve long-term memory, documents and experience to other assistants.
 

@@ -4,7 +4,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 from annotated_types import Ge, Le
@@ -15,13 +15,6 @@ from stategate.nodes.registry import first_problem
 from stategate.stores.errors import UserError
 from stategate.stores.settings import comma_list, command_line_of
 from stategate.ui.cli.main import examples
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def single() -> typer.Typer:
-    """Return the app of one command; a group has ``command_group``."""
-    return typer.Typer(add_completion=False, rich_markup_mode="rich")
 
 
 def command_group(about: str, *lines: str) -> typer.Typer:
@@ -37,19 +30,20 @@ def command_group(about: str, *lines: str) -> typer.Typer:
 
 
 def command(
-    group: typer.Typer, *lines: str, name: str | None = None
-) -> Callable[[Function], Function]:
-    """Return what makes ``function(settings)`` a command of ``group``; ``lines`` are its examples.
+    *lines: str, group: typer.Typer | None = None, name: str | None = None
+) -> Callable[[Callable[..., Any]], typer.Typer]:
+    """Return what makes ``function(settings)`` a command of ``group``, else an app of its own.
 
-    The function's one parameter is annotated with its settings, a pydantic model; its docstring is
-    the help.
+    ``lines`` are its examples. The function's one parameter is annotated with its settings, a pydantic
+    model; its docstring is the help.
     """
 
-    def register(function: Function) -> Function:
+    def register(function: Callable[..., Any]) -> typer.Typer:
         (parameter,) = inspect.signature(function, eval_str=True).parameters.values()
         flagged = flags_of(function, parameter.annotation)
-        group.command(name, epilog=examples(*lines))(flagged)
-        return function
+        app = group or typer.Typer(add_completion=False, rich_markup_mode="rich")
+        app.command(name, epilog=examples(*lines))(flagged)
+        return app
 
     return register
 
