@@ -40,11 +40,6 @@ def who_plays(actor: ActorParams) -> str:
     return f"{actor.kind} ({about if is_said else f'no model: {about}'})"
 
 
-def task_in_words(task: Mapping[str, object]) -> str:
-    """Return a task without its world and its words, which stand elsewhere: ``goal 3``."""
-    return ", ".join(f"{key} {value}" for key, value in task.items() if key not in ("env", "say"))
-
-
 def costs_of(decision: Decision) -> list[str]:
     """Return what a decision cost, but for time: the model's tokens, money, attempts."""
     costs = []

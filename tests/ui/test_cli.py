@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -281,7 +282,8 @@ def test_the_app_without_its_part_is_one_line():
 
 def test_an_app_that_others_can_reach_is_warned_of_and_asks_for_the_password(monkeypatch):
     seen = {}
-    monkeypatch.setattr(stategate.ui.cli.serve, "wait", lambda: None)
+    waiting = SimpleNamespace(Event=lambda: SimpleNamespace(wait=lambda: None))
+    monkeypatch.setattr(stategate.ui.cli.serve, "threading", waiting)
     monkeypatch.setattr(
         stategate.ui.app.web, "serve", lambda config, **how: seen.update(how) or "http://x/"
     )

@@ -24,10 +24,11 @@ from stategate.stores.home import home
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import cuts
 from stategate.ui.app.guard import PUBLISHED
+from stategate.ui.app.html import macros
 from stategate.ui.app.tabs.episode import MORE, quick, task_of
 from stategate.ui.app.tabs.memory import MemoryTab
 from stategate.ui.app.tabs.runs import RunsTab, published
-from stategate.ui.app.tabs.settings import as_yaml, config_of, render_kinds
+from stategate.ui.app.tabs.settings import as_yaml, config_of
 from stategate.ui.app.tabs.threads import ThreadsTab
 from stategate.ui.app.workspace import Workspace
 from tests.evals.test_replay import OPENAI
@@ -139,7 +140,7 @@ def test_another_world_brings_what_was_not_edited_and_what_does_not_fit_is_refus
     assert config.memory == load_config("alfworld").memory
     assert changed == ["memory", "max_steps"]
     assert agents.moved(load_config("webshop"), agents.config) == (load_config("webshop"), [])
-    workspace = Workspace("t", agents)
+    workspace = Workspace(agents)
     wrong, _ = agents.moved(config_of("{env: alfworld, context: recall}"), agents.config)
     with pytest.raises(UserError, match="context.kind=recall is made for"):
         workspace.configure(wrong)
@@ -149,7 +150,7 @@ def test_another_world_brings_what_was_not_edited_and_what_does_not_fit_is_refus
 
 
 def test_a_wrong_corpus_or_file_changes_nothing(tmp_path):
-    talk = Workspace("t", Agents(load_config("ui"))).conversation
+    talk = Workspace(Agents(load_config("ui"))).conversation
     for name in ("2024", "a b", "null"):
         with pytest.raises(UserError, match=r"corpora: sample\)"):
             talk.choose(corpus=name)
@@ -167,7 +168,7 @@ def test_an_error_is_cut_between_words():
 
 
 def test_every_kind_is_explained():
-    drawn = render_kinds()
+    drawn = macros("frame").kinds(SLOTS, registry(), "context")
     for slot in SLOTS:
         for name in registry().kinds(slot):
             assert f"<b>{name}</b>" in drawn

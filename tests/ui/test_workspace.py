@@ -49,7 +49,7 @@ def test_a_mistake_leaves_the_episode_as_it_was(server):
     with pytest.raises(UserError, match="no episode yet"):
         tab.step()
     tab.start({"goal": 3})
-    for wrong in (lambda: tab.start({"goal": 10**6}), lambda: tab.act("click[nothing]"), tab.back):
+    for wrong in (lambda: tab.start({"goal": 10**6}), lambda: tab.step("click[nothing]"), tab.back):
         with pytest.raises(UserError):
             wrong()
     lost = load_config("alfworld", ["env.data=/nonexistent"])

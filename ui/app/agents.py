@@ -51,16 +51,15 @@ class Agents:
         return load_config({"env": world, "context": {"kind": "compress"}, "actor": "explore"})
 
     def moved(self, config: Config, before: Config) -> tuple[Config, list[str]]:
-        """Return ``config`` and the slots that it takes from its world, if that is another than before.
+        """Return ``config`` and the slots that become as its world begins: those that are not given.
 
-        They are those that were not edited.
+        In another world than that of ``before``, what was not edited is not given.
         """
         world, now, old = config.env.kind, config.model_dump(), before.model_dump()
-        if world == before.env.kind:
-            return config, []
+        kept = () if world == before.env.kind else [slot for slot in now if now[slot] == old[slot]]
+        given = config.model_fields_set.difference(kept)
         fits = self.of_world(world).model_dump()
-        unedited = [s for s in _OF_WORLD if s not in config.model_fields_set or now[s] == old[s]]
-        changed = [slot for slot in unedited if now[slot] != fits[slot]]
+        changed = [slot for slot in _OF_WORLD if slot not in given and now[slot] != fits[slot]]
         return load_config({**now, **{slot: fits[slot] for slot in changed}}), changed
 
     def _preset(self, name: str) -> Config:

@@ -5,18 +5,16 @@ Each chunk is shaded by its score, with its tokens; what is lost is red.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from typing import Any
 
 from markupsafe import Markup
 
 from stategate.envs.protocols import Chunk
-from stategate.graph.session import Preview
 from stategate.nodes.protocols import BuiltContext, Piece
-from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.page import describe
 from stategate.ui.app.html import macros, short, whole_size
+from stategate.ui.app.workspace import Lane
 
 #: Pieces that are no part of a page.
 _SCAFFOLD = ("instruction", "status", "history")
@@ -87,23 +85,6 @@ def cuts(whole: str, visible: str) -> list[tuple[str, bool]]:
     return stretches
 
 
-def render_context(
-    context: BuiltContext,
-    budget: int,
-    whole: Mapping[str, str] | None = None,
-    *,
-    title: str = "",
-    names: Mapping[str, str] | None = None,
-) -> Markup:
-    """Draw a built context: the budget meter, then its pieces in prompt order, then what is lost.
-
-    ``whole`` holds the page's chunks in words by id, to say what a dropped piece was, ``names``
-    the titles of what actions open.
-    """
-    pieces = shown_pieces(context, whole)
-    return macros("context").context(title, context, budget, pieces, names or {})
-
-
 def in_words(chunks: Sequence[Chunk]) -> dict[str, str]:
     """Return each chunk in words, by its id."""
     return {chunk.id: describe(chunk) for chunk in chunks}
@@ -153,25 +134,6 @@ def fold_history(pieces: Sequence[Piece]) -> list[Piece]:
         else:
             folded.append(piece)
     return folded
-
-
-@dataclass(frozen=True)
-class Lane:
-    """One builder at the moment: what it built and what the actor would do, or why not."""
-
-    name: str
-    kind: str
-    budget: int
-    params: Mapping[str, object] = field(default_factory=dict)
-    seen: Preview | None = None
-    problem: str = ""
-    waiting: bool = False
-    ending: Mapping[str, Any] | None = None
-
-    @property
-    def hint(self) -> str:
-        """What this kind of builder does, in one line."""
-        return registry().hint("context", self.kind)
 
 
 def render_lanes(

@@ -62,7 +62,7 @@ def make_app(agents: Agents) -> gr.Blocks:
             with gr.Tab("Episode", id="episode"):
                 episode = EpisodeTab(app, pipeline)
             with gr.Tab("QA", id="qa") as tab:
-                QaTab(app, pipeline).wire(tab)
+                QaTab(app, pipeline, tab)
             with gr.Tab("Memory", id="memory") as tab:
                 MemoryTab(agents, tab)
             with gr.Tab("Threads", id="threads"):

@@ -3,7 +3,6 @@
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, cast
 
@@ -83,7 +82,7 @@ def ask(settings: AskSettings) -> None:
     out = output.console(stderr=json_target == "-")
     passages = load_parts(session)
     how = _GO_ON.format(shlex.quote(name), _of(settings.user or this_user()))
-    with output.stoppable(how) if is_kept else nullcontext():
+    with output.stoppable(how if is_kept else ""):
         result = speak(session, question, out)
         if not _writes(session) and _answer_of(result) == NOTED:
             out.print("(not remembered: --remember keeps it)", style="dim")

@@ -59,9 +59,8 @@ def demo(settings: DemoSettings) -> None:
     if len(kinds) < 2:
         raise UserError("name two memories or more: --builders full,compress")
     config = load_config(settings.config, settings.overrides)
-    contexts = [
-        {"kind": kind, "budget": settings.budget or config.context.budget} for kind in kinds
-    ]
+    budget = settings.budget or config.context.budget
+    contexts = [{"kind": kind, "budget": budget} for kind in kinds]
     for context in contexts:
         registry().parse("context", context)
     out = output.console()

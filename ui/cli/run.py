@@ -23,7 +23,7 @@ from stategate.stores.files import read_yaml
 from stategate.stores.home import new_thread, this_user
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.stores.text import plural
-from stategate.ui.actions import costs_of, figure, label, outcome_of, short, task_in_words
+from stategate.ui.actions import costs_of, figure, label, outcome_of, short
 from stategate.ui.cli import output
 from stategate.ui.cli.ask import load_model
 from stategate.ui.cli.settings_command import command
@@ -84,19 +84,17 @@ def run(settings: RunSettings) -> None:
     if config.actor.kind == "human":
         raise UserError(f"a person plays in the app: stategate ui --config {settings.config}")
     session = open_session(config, settings)
-    out = output.console(stderr=settings.json_target == "-")
+    out = output.console(quiet=settings.json_target == "-")
     transcript = Transcript(out, session, settings.show)
-    is_silent = settings.json_target == "-"
     steps: list[StepResult] = []
     how = "--thread NAME can be resumed"
     if settings.thread is not None:
         how = f"go on with the same command and --thread '{settings.thread}' --resume"
     with output.stoppable(how):
         _ = session.observation  # the first page: a goal that does not exist fails here
-        if not is_silent:
-            transcript.head()
-            if settings.say is not None and settings.goal is None and not settings.task:
-                out.print("the reward is for task 0, not for your words; --goal names another")
+        transcript.head()
+        if settings.say is not None and settings.goal is None and not settings.task:
+            out.print("the reward is for task 0, not for your words; --goal names another")
         if settings.model is not None and not config.actor.asks_model:
             line = f"--model: the actor {config.actor.kind} asks no model (--actor chat does)"
             output.say(line, "yellow", stderr=True)
@@ -104,10 +102,8 @@ def run(settings: RunSettings) -> None:
         while not session.done:
             with output.waiting(f"step {session.values['steps'] + 1}"):
                 steps.append(session.step())
-            if not is_silent:
-                transcript.step(steps[-1])
-    if not is_silent:
-        transcript.end(sum(step.seconds for step in steps))
+            transcript.step(steps[-1])
+    transcript.end(sum(step.seconds for step in steps))
     if settings.json_target is not None:
         output.wrote(settings.json_target, episode_dict(session, steps))
 
@@ -208,7 +204,9 @@ class Transcript:
         if self.config.actor.asks_model and self.config.llm is not None:
             facts += f" · {self.config.llm.kind}"
         world = (str(task.get("env", self.config.env.kind)), "bold cyan")
-        self.out.print(Text.assemble(world, f"  {task_in_words(task)}", (facts, "dim")))
+        # Its world and its words stand elsewhere.
+        named = ", ".join(f"{k} {v}" for k, v in task.items() if k not in ("env", "say"))
+        self.out.print(Text.assemble(world, f"  {named}", (facts, "dim")))
         self.out.print(Text(instruction.strip(), "bold"))
         if values["steps"]:
             self.out.print(Text(f"goes on after step {values['steps']}", "yellow"))
@@ -280,7 +278,6 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
     count (except ``seconds``) and ``resumed_at`` names the number of.
     """
     values = session.values
-    parts = (values.get("info") or {}).get("reward")
     totals = ("done", "steps", "tokens", "model_tokens", "cost", "fallbacks")
     # What the messages say stands in the pieces.
     played = [replace(step, context=replace(step.context, messages=())) for step in steps]
@@ -296,7 +293,7 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
         ],
         "totals": {
             "reward": values["reward"],
-            "reward_parts": to_plain(parts),
+            "reward_parts": to_plain((values.get("info") or {}).get("reward")),
             **{name: values[name] for name in totals},  # type: ignore[literal-required]
             "seconds": sum(step.seconds for step in steps),
         },

@@ -51,11 +51,6 @@ def ui(settings: UiSettings) -> None:
     typer.echo("starting …", err=True)
     url = serve(config, host=host, port=settings.port, auth=login)
     typer.echo(f"Stategate is at {url} (stop it with Ctrl-C)")
-    wait()
-
-
-def wait() -> None:
-    """Wait until interrupted."""
     threading.Event().wait()
 
 

@@ -55,7 +55,8 @@ def flags_of(function: Callable[..., Any], model: type[BaseModel]) -> Any:
     def run(**values: object) -> object:
         return function(read_flags(model, values))
 
-    parameters = [_parameter(name, model.model_fields[name]) for name in _ordered(model)]
+    own_first = sorted(model.model_fields, key=lambda name: name not in model.__annotations__)
+    parameters = [_parameter(name, model.model_fields[name]) for name in own_first]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
@@ -70,16 +71,6 @@ def read_flags(model: type[BaseModel], values: Mapping[str, object]) -> Any:
         name = where.partition(".")[0]
         flag = _names(name, model.model_fields[name])[0] if name in values else where
         raise UserError(f"{flag}{colon}{what}") from None
-
-
-def _ordered(model: type[BaseModel]) -> list[str]:
-    """Return a model's fields: arguments first, then its own, then those of its bases."""
-
-    def rank(name: str) -> tuple[bool, bool]:
-        is_option = not command_line_of(model.model_fields[name]).get("positional")
-        return is_option, name not in model.__annotations__
-
-    return sorted(model.model_fields, key=rank)
 
 
 def _names(name: str, field: FieldInfo) -> list[str]:

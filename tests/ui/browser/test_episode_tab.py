@@ -135,6 +135,8 @@ def test_a_dead_model_is_asked_again_and_a_run_is_stopped_after_its_step(new_tab
     fake_model.answer = second_waits
     button(page, "Auto-run").click()
     wait_for_stops(page, 1)
+    while len(fake_model.requests) < 2:
+        page.wait_for_timeout(50)
     expect(button(page, "Step")).to_be_disabled()
     button(page, "Stop").click()
     fake_model.goes_on.set()

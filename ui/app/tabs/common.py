@@ -52,7 +52,7 @@ class App:
         if not tab:
             raise UserError("this page has lost its name: reload it")
         if tab not in self._open:
-            self._open.setdefault(tab, Workspace(tab, self.agents))
+            self._open.setdefault(tab, Workspace(self.agents))
         return self._open[tab]
 
 
@@ -129,10 +129,28 @@ def _progress_of_event() -> Report:
     return lambda line, share: context.copy().run(gr.Progress(), share, line)
 
 
+class PlayingTab(AgentTab):
+    """A tab that takes several steps in a row, until its button ``stop`` is pressed."""
+
+    stop: gr.Button
+
+    @on_event
+    def halt(self, workspace: Workspace) -> Update:
+        """Let a run end after the step that is being taken; what came is drawn."""
+        workspace.is_stopping = True
+        return {self.status: gr.skip(), self.stop: gr.update(interactive=False)}
+
+
 def button(label: str, name: str, width: int, **more: Any) -> gr.Button:
     """Return a button as wide as it needs to be, called ``sg-NAME``."""
     settings: dict[str, Any] = {"size": "md", "scale": 0, "min_width": width, **more}
     return gr.Button(label, elem_id=f"sg-{name}", **settings)
+
+
+def upload_button(label: str, name: str, width: int, **more: Any) -> gr.UploadButton:
+    """Return a button that chooses files, called ``sg-NAME``."""
+    settings: dict[str, Any] = {"size": "md", "scale": 0, "min_width": width, **more}
+    return gr.UploadButton(label, elem_id=f"sg-{name}", **settings)
 
 
 def box(label: str, name: str, width: int = 220, **more: Any) -> gr.Textbox:

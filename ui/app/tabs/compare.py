@@ -1,49 +1,34 @@
 """Compare: the same moment through two to four context builders; play all on, or go on with one."""
 
-from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
 
-from stategate.nodes.protocols import EnvParams
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.ui.actions import titles_of, who_plays
-from stategate.ui.app.context import Lane, in_words, render_lanes
-from stategate.ui.app.html import empty
+from stategate.ui.app.context import in_words, render_lanes
+from stategate.ui.app.html import empty, macros
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events
 from stategate.ui.app.tabs.episode import EpisodeTab
-from stategate.ui.app.tabs.episode_view import render_trail
-from stategate.ui.app.workspace import Workspace
+from stategate.ui.app.workspace import Lane, Workspace
 
 #: How many builders fit side by side, and at least make a comparison.
 MOST, LEAST = 4, 2
-#: What is compared at first, and in worlds whose pages hide what was seen before.
-FIRST, FIRST_PARTIAL = ("full", "query_rag", "compress"), ("full", "window", "compress")
+#: What is compared at first; True is for worlds whose pages hide what was seen before.
+FIRST = {False: ["full", "query_rag", "compress"], True: ["full", "window", "compress"]}
 _HINT = "Choose two to four context builders and a moment of the episode, then Compare."
 
 
-@dataclass
-class Comparison:
-    """One browser tab's comparison: of a thread and its steps, at ``step`` (None: now)."""
-
-    of: tuple[str, int] | None = None
-    step: int | None = None
-    lanes: list[Lane] = field(default_factory=list)
-
-
-class CompareTab(common.AgentTab):
+class CompareTab(common.PlayingTab):
     """The tab's components and what they do."""
 
     def __init__(self, app: App) -> None:
         self.app = app
-        self._comparisons: defaultdict[str, Comparison] = defaultdict(Comparison)
-        #: The world and budget that each browser tab's boxes were last set for.
-        self._worlds: dict[str, tuple[str, int]] = {}
         config = app.agents.episodes
         kinds = registry().fitting("context", config.env)
         with gr.Row(elem_classes="sg-agentbar"):
@@ -52,7 +37,7 @@ class CompareTab(common.AgentTab):
                 "compare-kinds",
                 260,
                 choices=kinds,
-                value=first_kinds(config.env),
+                value=FIRST[config.env.partially_observed],
                 multiselect=True,
                 max_choices=MOST,
                 allow_custom_value=True,
@@ -68,13 +53,6 @@ class CompareTab(common.AgentTab):
         self.lanes = common.clickable_html("lanes")
         self.outputs = self.parts()
 
-    def comparison(self, workspace: Workspace) -> Comparison:
-        """Return what is compared where the workspace stands; where it stood before goes."""
-        comparison = self._comparisons[workspace.tab]
-        if comparison.of != workspace.stands_at:
-            comparison = self._comparisons[workspace.tab] = Comparison(workspace.stands_at)
-        return comparison
-
     def show(self, workspace: Workspace) -> Update:
         """Draw the moments to choose from, and the last comparison."""
         return {
@@ -87,78 +65,72 @@ class CompareTab(common.AgentTab):
     @on_events
     def begin(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Draw the tab for a page that was just opened; what can be compared at once is."""
-        comparison = self.comparison(workspace)
-        env, own = workspace.config.env, self.app.agents.episodes
+        env = workspace.config.env
         now = (env.kind, workspace.config.context.budget)
-        world, limit = self._worlds.get(workspace.tab, (own.env.kind, own.context.budget))
+        world, limit = workspace.boxes
+        boxes: Update = {}
         if world != env.kind:
-            kinds = first_kinds(env)
-            yield {self.kinds: gr.update(choices=registry().fitting("context", env), value=kinds)}
+            kinds = FIRST[env.partially_observed]
+            fitting = registry().fitting("context", env)
+            boxes[self.kinds] = gr.update(choices=fitting, value=kinds)
         if (world, limit) != now:
-            budget = now[1]
-            yield {self.budget: budget}
-        self._worlds[workspace.tab] = now
+            boxes[self.budget] = budget = now[1]
+        workspace.boxes = now
+        yield {**self.show(workspace), **boxes}
         # What was compared stays as it is when the tab is chosen again.
-        if comparison.lanes or not (workspace.trail and workspace.acts_at_once):
-            yield self.show(workspace)
-            return
-        yield from self._compare(workspace, kinds, budget)
+        if workspace.trail and workspace.acts_at_once and not workspace.comparison.lanes:
+            yield from self._compare(workspace, kinds, budget)
 
     def idle(self, *values: object) -> Update:
         """Return what the end of a long move changes: there is nothing to stop."""
         return {self.stop: gr.update(visible=False, interactive=True)}
 
     def _moments(self, workspace: Workspace) -> Markup:
-        session, at = workspace.session, self.comparison(workspace).step
-        return render_trail(workspace.trail, at, session is not None and session.done)
+        session, at = workspace.session, workspace.comparison.step
+        return macros("episode").trail(workspace.trail, at, session is None or session.done)
 
     def _lanes_html(self, workspace: Workspace) -> Markup:
-        seen = self.comparison(workspace)
+        seen = workspace.comparison
         if not seen.lanes:
             return empty("The same moment, another memory", _HINT)
         looks = [lane.seen for lane in seen.lanes if lane.seen is not None]
         chunks = workspace.view.chunks(looks[0].observation) if looks else ()
         number = len(workspace.trail) if seen.step is None else seen.step
-        moment = f"Before step {number + 1}"
-        about = (moment, workspace.instruction, who_plays(workspace.config.actor))
+        player = who_plays(workspace.config.actor)
+        about = (f"Before step {number + 1}", workspace.instruction, player)
         whole = in_words([*chunks, *workspace.past])
         return render_lanes(seen.lanes, whole, titles_of(chunks), about)
 
     @on_event
     def choose(self, workspace: Workspace, event: gr.EventData) -> Update:
         """Choose the moment to compare at; what was compared at another goes."""
-        comparison = self.comparison(workspace)
+        comparison = workspace.comparison
         comparison.lanes = []
         comparison.step = common.number_of(event, "look", len(workspace.trail))
         return {self.trail: self._moments(workspace), self.lanes: self._lanes_html(workspace)}
 
-    @on_events
-    def compare(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
-        """Build each context and ask the actor, one builder after the other, drawing as they come."""
-        return self._compare(workspace, kinds, budget)
-
     def _compare(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
+        """Build each context and ask the actor, one builder after the other, drawing as they come."""
         lanes = [lane_of(workspace, name, int(budget)) for name in kinds or ()]
         if not LEAST <= len(lanes) <= MOST:
             raise UserError(f"choose {LEAST} to {MOST} context builders")
-        comparison = self.comparison(workspace)
+        comparison = workspace.comparison
         step = self._moment(workspace)
         comparison.lanes = lanes
+        return self._each(
+            workspace, lambda lane: replace(lane, seen=workspace.look(lane.params, step))
+        )
 
-        def look(lane: Lane) -> Lane:
-            seen = workspace.look(lane.params, step)
-            return replace(lane, seen=seen, budget=seen.budget)
-
-        return self._each(workspace, look)
+    compare = on_events(_compare)
 
     @on_events
     def play_all(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Play a copy of the moment to its end with each builder; rewards stand side by side."""
         workspace.is_stopping = False
         params = [lane_of(workspace, name, int(budget)).params for name in kinds or ()]
-        if [lane.params for lane in self.comparison(workspace).lanes] != params:
+        if [lane.params for lane in workspace.comparison.lanes] != params:
             yield from self._compare(workspace, kinds, budget)
-        lanes = self.comparison(workspace).lanes
+        lanes = workspace.comparison.lanes
         if not lanes or any(lane.seen is None for lane in lanes) or workspace.is_stopping:
             return  # the comparison did not work, or was stopped
         step = self._moment(workspace)
@@ -176,7 +148,7 @@ class CompareTab(common.AgentTab):
 
         Where another comparison takes this one's place it draws nothing more.
         """
-        comparison = self.comparison(workspace)
+        comparison = workspace.comparison
         lanes = comparison.lanes
         workspace.is_stopping = False
         for number, lane in enumerate(lanes):
@@ -195,7 +167,7 @@ class CompareTab(common.AgentTab):
 
     def _moment(self, workspace: Workspace) -> int | None:
         """Return the step that is compared at (None: now)."""
-        comparison = self.comparison(workspace)
+        comparison = workspace.comparison
         if comparison.step is None and workspace.running.done:  # the last step is compared
             if not workspace.trail:
                 raise UserError("this episode has no moment to compare: start one")
@@ -203,15 +175,9 @@ class CompareTab(common.AgentTab):
         return comparison.step
 
     @on_event
-    def halt(self, workspace: Workspace) -> Update:
-        """Let the comparison end with the step that is being taken; what came is kept."""
-        workspace.is_stopping = True
-        return {self.status: gr.skip(), self.stop: gr.update(interactive=False)}
-
-    @on_event
     def go_on(self, workspace: Workspace, event: gr.EventData) -> Update:
         """Go on with the builder that was chosen, from the moment that is compared, on a copy."""
-        comparison = self.comparison(workspace)
+        comparison = workspace.comparison
         number = common.number_of(event, "continue", len(comparison.lanes))
         if number is None:
             raise UserError("compare first, then choose one to continue with")
@@ -242,11 +208,6 @@ class CompareTab(common.AgentTab):
         self.lanes.click(self.go_on, [tab], moved, **QUIET)
 
 
-def first_kinds(env: EnvParams) -> list[str]:
-    """Return the context builders that are compared at first in a world."""
-    return list(FIRST_PARTIAL if env.partially_observed else FIRST)
-
-
 def lane_of(workspace: Workspace, name: str, budget: int) -> Lane:
     """Return the lane of ``kind`` or ``kind@budget``. Raises ``UserError`` for what is neither."""
     kind, at, own = name.strip().partition("@")
@@ -258,4 +219,4 @@ def lane_of(workspace: Workspace, name: str, budget: int) -> Lane:
     base = context.model_dump(mode="json") if kind == context.kind else {"kind": kind}
     params = {**base, "budget": budget}
     registry().parse("context", params)  # an unknown kind is told at once
-    return Lane(name, kind, budget, params)
+    return Lane(name, params)

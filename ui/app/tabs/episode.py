@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import gradio as gr
@@ -11,17 +10,14 @@ from stategate.envs.protocols import World, takes_text
 from stategate.graph.config import Config
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
-from stategate.ui.app.html import short
+from stategate.ui.app.html import macros, short
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events
-from stategate.ui.app.tabs.episode_view import draw, render_pipeline, render_trail
-from stategate.ui.app.tabs.state import foreseen
+from stategate.ui.app.tabs.episode_view import draw, foreseen, render_pipeline
 from stategate.ui.app.workspace import Workspace
 
 #: Seconds that Auto-run lets each step stand.
 PACE = 0.5
-#: The task that a tab opens with, so that there is something to see.
-FIRST_TASK = 3
 #: Tasks that the list names at most, and seconds for which it draws their instructions.
 LISTED, PATIENCE = 100, 2.0
 #: Kinds that the quick choice leaves out: they need a person, a script, or another actor.
@@ -71,7 +67,7 @@ def task_of(chosen: int | str, tasks: Sequence[Mapping[str, object]]) -> dict[st
     return {**tasks[int(text)], **({"say": words} if words.strip() else {})}
 
 
-class EpisodeTab(common.AgentTab):
+class EpisodeTab(common.PlayingTab):
     """The tab's components and what they do. Build it inside ``gr.Blocks``."""
 
     def __init__(self, app: App, pipeline: gr.HTML) -> None:
@@ -118,7 +114,7 @@ class EpisodeTab(common.AgentTab):
         return {
             self.pipeline: render_pipeline(workspace.shown),
             self.status: "" if drawn.problem is None else common.failed(drawn.problem),
-            self.trail: render_trail(workspace.trail, workspace.looked_at, is_over),
+            self.trail: macros("episode").trail(workspace.trail, workspace.looked_at, is_over),
             self.page: drawn.page,
             self.side: drawn.side,
             self.world: config.env.kind,
@@ -148,7 +144,7 @@ class EpisodeTab(common.AgentTab):
     @on_event
     def load(self, workspace: Workspace) -> Update:
         """Draw the tab for a page that was just opened or reloaded, perhaps in the middle of a step."""
-        open_first(workspace)
+        workspace.open_first()
         workspace.is_asking = False  # a page opens with its episode
         return self.show(workspace)
 
@@ -182,18 +178,12 @@ class EpisodeTab(common.AgentTab):
         yield self.show(workspace)
 
     @on_event
-    def halt(self, workspace: Workspace) -> Update:
-        """Let a run end after the step that is being taken: it draws what came."""
-        workspace.is_stopping = True
-        return {self.status: gr.skip(), self.stop: gr.update(interactive=False)}
-
-    @on_event
     def clicked(self, workspace: Workspace, event: gr.EventData) -> Update:
         """Take the action of the element that was clicked on the page."""
         action = common.chosen(event, "action")
         if not action or takes_text(action):
             return {}
-        workspace.act(action)
+        workspace.step(action)
         return self.show(workspace)
 
     @on_event
@@ -207,7 +197,6 @@ class EpisodeTab(common.AgentTab):
         """Take another world, with the agent that it begins with, and begin a task there."""
         own = self.app.agents.of_world(world)
         workspace.configure(own.model_copy(update={"llm": workspace.config.llm}))
-        open_first(workspace)
         return self.show(workspace)
 
     @on_event
@@ -222,8 +211,7 @@ class EpisodeTab(common.AgentTab):
         slots: dict[str, Any] = {"context": {**values, "budget": max(int(budget), 1)}}
         if actor != workspace.config.actor.kind:
             slots["actor"] = {"kind": actor}
-        if "actor" in slots or slots["context"] != context.model_dump(mode="json"):
-            workspace.swap(slots)
+        workspace.swap(slots)
         return {**self.show(workspace), self.budget: gr.skip()}  # one may be typing
 
     @on_event
@@ -251,17 +239,3 @@ class EpisodeTab(common.AgentTab):
         self.budget.change(self.swap, bar, trigger_mode="always_last", **how)
         shown = [self.state, self.foresight, self.status]
         self.trail.change(self.show_state, [tab], shown, **QUIET)
-
-
-def open_first(workspace: Workspace) -> None:
-    """Begin a tab's first task, one step in: memories then have something to choose from."""
-    with workspace.turn:
-        if workspace.session is not None:
-            return
-        # A world that must be asked is left alone: one starts by hand.
-        with suppress(UserError):
-            tasks = workspace.world.tasks()
-            if tasks:
-                workspace.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
-                if workspace.acts_at_once:
-                    workspace.step()

@@ -1,4 +1,4 @@
-"""What the Episode tab shows of a workspace: the steps, the world's page, what the model reads.
+"""What the Episode tab shows of a workspace: the world's page, what the model reads, the state.
 
 A page is drawn by the roles of its chunks. Entries are cards, choices are chips, commands are buttons,
 text is text. Whatever can be done carries ``data-action``; a form for a command that takes words
@@ -9,7 +9,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pandas as pd
 from markupsafe import Markup
+from pandas.io.formats.style import Styler
 
 from stategate.envs.protocols import Chunk, Observation, View, fill, takes_text, verb_of
 from stategate.graph.config import Config
@@ -18,6 +20,8 @@ from stategate.graph.state import read_events
 from stategate.nodes.protocols import BuiltContext, ContextParams
 from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.align import unsure_parts
+from stategate.nodes.update_state import unpacked
+from stategate.nodes.update_state.learned import StateUpdater
 from stategate.stores.text import plural
 from stategate.ui.actions import (
     lead_of,
@@ -26,7 +30,7 @@ from stategate.ui.actions import (
     texts_of,
     titles_of,
 )
-from stategate.ui.app.context import in_words, render_context
+from stategate.ui.app.context import in_words, shown_pieces
 from stategate.ui.app.html import empty, macros, note, short
 from stategate.ui.app.tabs.common import failed
 from stategate.ui.app.workspace import Seen, Workspace
@@ -133,15 +137,32 @@ def _read(
     """Draw what a context shows of a page."""
     chunks = workspace.view.chunks(observation)
     whole = in_words([*chunks, *workspace.past])
-    title = f"{title}: {params.kind}"
-    return render_context(context, params.budget, whole, title=title, names=titles_of(chunks))
+    pieces, title = shown_pieces(context, whole), f"{title}: {params.kind}"
+    return macros("context").context(title, context, params.budget, pieces, titles_of(chunks))
 
 
-def render_trail(
-    trail: Sequence[Seen], looked_at: int | None = None, is_over: bool = False
-) -> Markup:
-    """Draw the steps taken as a strip of buttons; ``looked_at`` is the one shown (None: now)."""
-    return macros("episode").trail(trail, looked_at, is_over) if trail else Markup("")
+def foreseen(workspace: Workspace) -> Styler | None:
+    """Return the table of the foreseen next actions in %: a row a class, a column a step taken.
+
+    The larger a number, the darker its cell. None where no step was taken, or without a state model of
+    this world.
+    """
+    steps = [seen.result for seen in workspace.trail]
+    updater, actions = workspace.agent.resources.updater, workspace.view.actions
+    if not steps or not isinstance(updater, StateUpdater):
+        return None
+    if not {*actions.classes} <= {*updater.classes}:  # a state model of another world
+        return None
+    packed = (moment.get("recurrent") for moment in workspace.running.moments())
+    states = [state for state in map(unpacked, packed) if state is not None]
+    columns = {
+        f"{n} {actions.class_of(step.observation.text, step.decision.action)}": updater.predict(
+            state
+        )
+        for n, (step, state) in enumerate(zip(steps, states, strict=False), 1)
+    }
+    table = pd.DataFrame(columns).mul(100).rename_axis("step").reset_index()
+    return table.style.background_gradient("Purples", axis=None, vmin=0).format(precision=0)
 
 
 def render_pipeline(config: Config) -> Markup:

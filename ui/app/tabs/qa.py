@@ -17,7 +17,7 @@ from stategate.stores.corpus.corpus import Changes, corpus_names
 from stategate.stores.corpus.documents import SUFFIXES
 from stategate.stores.progress import reports_to
 from stategate.ui.app.agents import Conversation
-from stategate.ui.app.context import render_context
+from stategate.ui.app.context import shown_pieces
 from stategate.ui.app.html import brief, day, empty, macros, note
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events, shown_on
@@ -55,7 +55,7 @@ def chat_entries(messages: Iterable[BaseMessage]) -> list[dict[str, str]]:
 class QaTab(common.AgentTab):
     """The tab's components and what they do."""
 
-    def __init__(self, app: App, pipeline: gr.HTML) -> None:
+    def __init__(self, app: App, pipeline: gr.HTML, opened: gr.Tab) -> None:
         self.app, self.pipeline = app, pipeline
         with gr.Row(elem_classes="sg-agentbar"):
             label = "Corpus (or a folder)"
@@ -66,15 +66,9 @@ class QaTab(common.AgentTab):
             label = "Actor (extract: no model)"
             self.actor = common.radio(label, "qa-actor", 190, choices=list(_ACTORS))
         with gr.Row(elem_classes="sg-controls"):
-            self.upload = gr.UploadButton(
-                "Add files to the corpus",
-                elem_id="sg-qa-upload",
-                file_count="multiple",
-                file_types=list(SUFFIXES),
-                size="md",
-                scale=0,
-                min_width=170,
-            )
+            how: dict[str, Any] = {"file_count": "multiple", "file_types": list(SUFFIXES)}
+            label = "Add files to the corpus"
+            self.upload = common.upload_button(label, "qa-upload", 170, **how)
             self.fresh = common.button("New conversation", "qa-new", 150)
         self.status = common.status_line("qa-status")
         with gr.Row(elem_classes="sg-stage"):
@@ -97,7 +91,18 @@ class QaTab(common.AgentTab):
             with gr.Column(scale=5):
                 self.remembered = gr.HTML(elem_id="sg-remembered")
                 self.sources = gr.HTML(elem_id="sg-sources")
-        self.outputs = self.parts()
+        outputs = self.parts()
+        tab = app.tab
+        for shows in (opened.select, tab.change):  # a page that is reloaded may have no name yet
+            shows(self.show, [tab], outputs, **QUIET)
+        puts = [self.send.click, self.question.submit]
+        gr.on(puts, self.ask, [tab, self.question], outputs, **shown_on(self.status))
+        self.upload.upload(self.add, [tab, self.upload], outputs, **shown_on(self.status))
+        gr.on([self.chat.clear, self.fresh.click], self.restart, [tab], outputs, **QUIET)
+        bar = [tab, self.corpus, self.context, self.actor]
+        choosing = [self.corpus.input, self.context.input, self.actor.input]
+        changed = [self.corpus, self.status, self.send, self.pipeline]
+        gr.on(choosing, self.choose, bar, changed, **QUIET)
 
     @on_event
     def show(self, workspace: Workspace) -> Update:
@@ -106,12 +111,11 @@ class QaTab(common.AgentTab):
 
     def _update(self, talk: Conversation) -> Update:
         config = talk.config
-        names = list(dict.fromkeys(["sample", *corpus_names(), talk.corpus]))
         return {
             self.chat: chat_entries(talk.messages),
             self.sources: self._sources(talk),
             self.remembered: self._remembered(talk),
-            self.corpus: gr.update(choices=names, value=talk.corpus),
+            self.corpus: _choices(["sample", *corpus_names()], talk.corpus),
             self.context: _choices(_CONTEXTS, config.context.kind),
             self.actor: _choices(_ACTORS, config.actor.kind),
             **self.idle(),
@@ -130,10 +134,11 @@ class QaTab(common.AgentTab):
         last, agent = talk.last[0], talk.last[1].agent
         chunks = cast(QaEnv, agent.config.env).source(last.observation, agent.resources).all()
         costs = f"answered in {brief(last.seconds)}: {last.decision.reason}"
-        titles = {c.id: str(c.data.get("title") or c.data.get("document") or c.id) for c in chunks}
+        titles = {c.id: str(c.data.get("document") or c.id) for c in chunks}
         pieces = tuple(replace(p, id=titles.get(p.id, p.id)) for p in last.context.pieces)
         named, budget = replace(last.context, pieces=pieces), agent.config.context.budget
-        context = render_context(named, budget, title="What the answer was made from")
+        title, drawn = "What the answer was made from", shown_pieces(named)
+        context = macros("context").context(title, named, budget, drawn, {})
         return macros("parts").muted(costs) + context
 
     def _remembered(self, talk: Conversation) -> Markup:
@@ -191,24 +196,10 @@ class QaTab(common.AgentTab):
         changes = talk.add_files(files or ())
         return {**self._update(talk), self.status: _added(changes, talk.corpus)}
 
-    def wire(self, opened: gr.Tab) -> None:
-        """Connect; ``opened`` is the tab."""
-        tab, outputs = self.app.tab, self.outputs
-        for shows in (opened.select, tab.change):  # a page that is reloaded may have no name yet
-            shows(self.show, [tab], outputs, **QUIET)
-        puts = [self.send.click, self.question.submit]
-        gr.on(puts, self.ask, [tab, self.question], outputs, **shown_on(self.status))
-        self.upload.upload(self.add, [tab, self.upload], outputs, **shown_on(self.status))
-        gr.on([self.chat.clear, self.fresh.click], self.restart, [tab], outputs, **QUIET)
-        bar = [tab, self.corpus, self.context, self.actor]
-        choosing = [self.corpus.input, self.context.input, self.actor.input]
-        changed = [self.corpus, self.status, self.send, self.pipeline]
-        gr.on(choosing, self.choose, bar, changed, **QUIET)
 
-
-def _choices(kinds: Sequence[str], now: str) -> dict[str, Any]:
-    """Return the choice between kinds and the one that is there now."""
-    return gr.update(choices=list(dict.fromkeys([*kinds, now])), value=now)
+def _choices(names: Sequence[str], now: str) -> dict[str, Any]:
+    """Return the choice between names and the one that is there now."""
+    return gr.update(choices=list(dict.fromkeys([*names, now])), value=now)
 
 
 def _told(last: StepResult) -> Markup:

@@ -2,7 +2,6 @@
 
 import gradio as gr
 import yaml
-from markupsafe import Markup
 
 from stategate.graph.config import Config, load_config
 from stategate.nodes.protocols import SLOTS
@@ -13,7 +12,7 @@ from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import macros, note
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, button, on_event, shown_on
-from stategate.ui.app.tabs.episode import EpisodeTab, open_first
+from stategate.ui.app.tabs.episode import EpisodeTab
 from stategate.ui.app.workspace import Workspace
 
 
@@ -40,7 +39,8 @@ class SettingsTab(common.AgentTab):
                     buttons=["copy", "download"],
                 )
             with gr.Column(scale=5):
-                self.kinds = gr.HTML(render_kinds(), elem_id="sg-kinds")
+                drawn = macros("frame").kinds(SLOTS, registry(), "context")
+                self.kinds = gr.HTML(drawn, elem_id="sg-kinds")
         self.base = gr.State("")
         tab, text = app.tab, [self.text, self.base, self.status]
         opened.select(self.show, [tab, self.base], text, **QUIET)
@@ -64,7 +64,7 @@ class SettingsTab(common.AgentTab):
         if is_asking:
             workspace.conversation.configure(config)
         else:
-            self._play(workspace, config)
+            workspace.configure(config)
         workspace.is_asking = is_asking
         what = "the QA tab answers" if is_asking else "this browser tab plays"
         lead = f"Applied: {what} with it from now on."
@@ -74,28 +74,13 @@ class SettingsTab(common.AgentTab):
         own: Update = {self.text: written, self.base: written, self.status: applied}
         return {**self._episode.show(workspace), **own}
 
-    def _play(self, workspace: Workspace, config: Config) -> None:
-        """Begin the episode again with an agent; in another world its first task."""
-        session = workspace.session
-        task = dict(session.values.get("episode") or {}) if session is not None else {}
-        workspace.configure(config)
-        if task.pop("env", None) == config.env.kind and task:
-            workspace.start(task)
-        else:
-            open_first(workspace)
-
     @on_event
     def turn_to(self, workspace: Workspace, base: str, event: gr.EventData) -> Update:
         """Open the settings of the node that was clicked in the flow line."""
-        kinds = render_kinds(common.chosen(event, "slot"))
+        kinds = macros("frame").kinds(SLOTS, registry(), common.chosen(event, "slot"))
         text = as_yaml(workspace.shown)
         edit: Update = {} if text == base else {self.text: text, self.base: text}
         return {self._places: gr.Tabs(selected="settings"), self.kinds: kinds, **edit}
-
-
-def render_kinds(opened: str = "context") -> Markup:
-    """Draw what may fill each slot: a kind, what it does, who brought it, its parameters."""
-    return macros("frame").kinds(SLOTS, registry(), opened)
 
 
 def config_of(text: str) -> Config:

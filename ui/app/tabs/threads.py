@@ -52,14 +52,7 @@ class ThreadsTab(common.Tab):
             )
         with gr.Row(elem_classes="sg-controls"):
             self.open_button = button("Show", "msg-open", 90, variant="primary")
-            self.upload = gr.UploadButton(
-                _UPLOAD,
-                elem_id="sg-msg-upload",
-                file_types=_FILES,
-                size="md",
-                scale=0,
-                min_width=150,
-            )
+            self.upload = common.upload_button(_UPLOAD, "msg-upload", 150, file_types=_FILES)
         self.status = common.status_line("msg-status")
         with gr.Column(visible=False) as self.panel:
             models = " and ".join(BILLERS.values())
