@@ -277,21 +277,19 @@ def open_postgres(url: str, create: bool = True) -> LockedSaver:
 # Pruning ------------------------------------------------------------------------------------------
 
 
-def prune(saver: Any, older_than: float | None = None, only: Sequence[str] = ()) -> tuple[int, int]:
+def prune(saver: Any, older_than: float | None = None, only: Sequence[str] = ()) -> int:
     """Delete all but the newest checkpoint of each thread: one cannot go back to earlier steps then.
 
-    A thread whose last checkpoint is ``older_than`` seconds old goes whole. ``only`` names the threads
-    to look at, all if empty; a thread that is running stays as it is. Returns how many checkpoints
-    went, and how many whole threads.
+    A thread whose last checkpoint is ``older_than`` seconds old goes whole; returns how many did.
+    ``only`` names the threads to look at, all if empty; a thread that is running stays as it is.
     """
-    before, whole = 0, 0
     written: dict[str, float] = {}
     for one in saver.list(None):  # the newest first
-        before += 1
         at = datetime.fromisoformat(one.checkpoint["ts"]).timestamp()
         written.setdefault(one.config["configurable"]["thread_id"], at)
     if unknown := [thread for thread in only if thread not in written]:
         raise UserError(f"no thread '{unknown[0]}' ({suggestion(unknown[0], written)})")
+    whole = 0
     for thread in only or written:
         with suppress(Busy), thread_lock(saver, thread, 0.0):
             if older_than is not None and time.time() - written[thread] > older_than:
@@ -301,4 +299,4 @@ def prune(saver: Any, older_than: float | None = None, only: Sequence[str] = ())
                 saver.prune([thread])
     if isinstance(saver, SqliteCheckpoints):
         saver.compact()
-    return before - sum(1 for _ in saver.list(None)), whole
+    return whole

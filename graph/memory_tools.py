@@ -140,7 +140,7 @@ def _with_progress(function: Callable[..., str]) -> Callable[..., Coroutine[Any,
     async def run(client: Any, **arguments: Any) -> str:
         loop, numbers = asyncio.get_running_loop(), count(1)
 
-        def report(line: str) -> None:
+        def report(line: str, _: float) -> None:
             notice = client.report_progress(next(numbers), message=line)
             asyncio.run_coroutine_threadsafe(notice, loop)
 

@@ -67,7 +67,6 @@ class Preview:
     decision: Decision | None
     build_seconds: float
     act_seconds: float
-    budget: int
 
 
 class Session:
@@ -238,7 +237,6 @@ class Session:
             decision=decision,
             build_seconds=built_at - started,
             act_seconds=time.perf_counter() - built_at,
-            budget=agent.config.context.budget,
         )
 
     def use(self, context: Mapping[str, Any]) -> "Session":

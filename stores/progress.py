@@ -16,8 +16,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-#: Takes a line.
-Report = Callable[[str], None]
+#: Takes a line, and the share that is done (0 where it is unknown).
+Report = Callable[[str, float], None]
 
 #: Seconds until the first line, and between lines.
 PATIENCE, _EVERY = 2.0, 10.0
@@ -79,7 +79,7 @@ class Progress(tqdm):  # type: ignore[type-arg]
             if not is_drawn:
                 sys.stderr.write(f"stategate: {line}\n")
             if self._report is not None:
-                self._report(line)
+                self._report(line, self.n / self.total if self.total else 0.0)
 
 
 @contextmanager

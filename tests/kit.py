@@ -1,6 +1,5 @@
 """Fixtures and helpers that tests share; ``tests/conftest.py`` hands the fixtures to every folder."""
 
-import asyncio
 import base64
 import gzip
 import inspect
@@ -13,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -361,15 +360,6 @@ def golden(world: str, name: str) -> list[dict[str, Any]]:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return the rows of a file of JSON lines."""
     return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def updates(moves: AsyncIterator[Any]) -> list[Any]:
-    """Return everything that an async generator yields."""
-
-    async def collect() -> list[Any]:
-        return [update async for update in moves]
-
-    return asyncio.run(collect())
 
 
 def play_live(config, agents, goals, out, overrides=(), **more):

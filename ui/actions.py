@@ -1,14 +1,12 @@
 """Actions, tasks, costs and outcomes in people's words, for any world."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from stategate.envs.protocols import (
-    ActionVocabulary,
     Chunk,
     Observation,
-    fill,
     fragments_of,
     takes_text,
     target_of,
@@ -29,33 +27,11 @@ def short(text: object, width: int = 80) -> str:
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
-def typed_action(text: str, observation: Observation, actions: ActionVocabulary) -> str:
-    """Return the action that a person means by ``text``, or ``text`` itself if the world takes none.
-
-    It may be an action as it is written, the label of a command on the page, a verb and the words
-    that it takes, or words alone where the page has nothing but one command that takes words.
-    """
-    words = " ".join(text.split())
-    verb, _, argument = words.partition(" ")
-    slots = [action for action in observation.actions if takes_text(action)]
-    commands = [action for action in observation.actions if not takes_text(action)]
-    guesses = [words, *(a for a in commands if label(a).lower() == words.lower())]
-    guesses.append(f"{verb.lower()}[{argument}]")
-    if len(slots) == 1 and not commands and "[" not in words:
-        guesses.append(fill(slots[0], words))
-    return next((guess for guess in guesses if actions.accepts(guess, observation)), words)
-
-
 def who_plays(actor: ActorParams) -> str:
     """Return an actor in words, and that it is no language model where it asks none."""
     about = registry().hint("actor", actor.kind)
     is_said = "model" in about or actor.asks_model
     return f"{actor.kind} ({about if is_said else f'no model: {about}'})"
-
-
-def task_in_words(task: Mapping[str, object]) -> str:
-    """Return a task without its world and its words, which stand elsewhere: ``goal 3``."""
-    return ", ".join(f"{key} {value}" for key, value in task.items() if key not in ("env", "say"))
 
 
 def costs_of(decision: Decision) -> list[str]:
@@ -77,30 +53,18 @@ def figure(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, int | float) else str(value)
 
 
-def reward_parts(observation: Observation) -> list[dict[str, Any]]:
-    """Return the parts that a finished page's reward is made of: name, value, weight (or None).
+def outcome_of(observation: Observation) -> dict[str, Any]:
+    """Return what a finished page ended in, for people's eyes.
 
-    A world names them in ``info["outcome"]["parts"]``; otherwise they are the plain values of
-    ``info["reward"]``.
+    ``parts`` are those of the reward: name, value, weight (or None). ``cards`` are what the world lays
+    side by side: name, title, amount, facts, tags. ``unscored`` says why there is no reward, "" else.
+    A world names them in ``info["outcome"]``; otherwise the parts are the values of ``info["reward"]``.
     """
-    outcome = observation.info.get("outcome")
-    if isinstance(outcome, Mapping):
-        return [dict(part) for part in outcome.get("parts", ())]
     values = observation.info.get("reward")
     pairs = values.items() if isinstance(values, Mapping) else ()
-    return [{"name": name, "value": value, "weight": None} for name, value in pairs]
-
-
-def unscored(observation: Observation) -> str:
-    """Return why a finished page has no reward to speak of, "" where it has one."""
-    outcome = observation.info.get("outcome")
-    return str(outcome.get("unscored", "")) if isinstance(outcome, Mapping) else ""
-
-
-def outcome_cards(observation: Observation) -> Sequence[Mapping[str, object]]:
-    """Return what a world lays side by side at the end: name, title, amount, facts, tags of each."""
-    outcome = observation.info.get("outcome")
-    return tuple(outcome.get("cards", ())) if isinstance(outcome, Mapping) else ()
+    parts = [{"name": name, "value": value, "weight": None} for name, value in pairs]
+    named = observation.info.get("outcome") or {}
+    return {"parts": parts, "cards": (), "unscored": "", **named}
 
 
 def texts_of(chunk: Chunk) -> dict[str, list[str]]:

@@ -177,15 +177,6 @@ class Corpus:
         """Say whether the corpus never held a document."""
         return self.fingerprint() == "empty"
 
-    def remove(self) -> None:
-        """Delete the corpus and its indexes."""
-        if self.is_shared:
-            with self._db.write() as db:
-                db.execute(_documents.delete())
-                db.execute(_meta.delete())
-        self._db.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
 
 def corpora() -> Path:
     """Return the folder that holds the corpora."""

@@ -265,7 +265,8 @@ def _file(sample, **changes):
         },
         {"pddl_domain": "(define (domain x) (:predicates (p)) (:durative-action a :effect (p)))"},
         {
-            "pddl_domain": "(define (domain x) (:types a - b) (:predicates (p)) (:action a :effect (p)))"
+            "pddl_domain": "(define (domain x) (:types a - b) (:predicates (p)) "
+            "(:action a :effect (p)))"
         },
         {"pddl_domain": "(define (domain x) (:predicates (p)) (:action a :precondition (p ?x)))"},
         {"grammar": "action look {"},

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -16,6 +17,7 @@ import stategate.ui.cli.serve
 from stategate.graph import Session
 from stategate.nodes.registry import registry
 from stategate.stores.bank import Bank
+from stategate.stores.trace_store import TraceStore
 from stategate.ui.cli.doctor import CHECKS, DoctorSettings, examine
 from stategate.ui.cli.main import app
 from tests.kit import call, completion, http_server, refused, run_command
@@ -88,10 +90,7 @@ def test_run_prints_every_step_and_writes_the_whole_episode(agent, tmp_path, mon
     said = [step["decision"]["fallback"] for step in steps]
     assert said[:2] == [None, "illegal action: nothing happened"]
     assert episode["totals"]["tokens"] == sum(step["context"]["tokens"] for step in steps)
-    assert steps[1]["context"]["dropped_actions"]
-    for step in steps:
-        texts = "".join(piece["text"] for piece in step["context"]["pieces"])
-        assert texts == "".join(m["content"] for m in step["context"]["messages"])
+    assert any(piece["dropped_actions"] for piece in steps[1]["context"]["pieces"])
     assert [path.name for path in target.parent.iterdir()] == ["episode.json"]
 
 
@@ -153,7 +152,6 @@ def test_mistakes_of_other_commands(tmp_path):
             (("ui", "--host", "nowhere.invalid"), "no address 'nowhere.invalid'"),
             (("rank", "Who?", "--corpus", tmp_path / "a.md", "--model", "nosuch"), "smollm2-135m"),
             (("kinds", "compress"), "a kind of context: stategate kinds context"),
-            (("traces", "export", "x", "--db", tmp_path / "none.sqlite"), "no trace database"),
             (("demo", "--builders", "full"), "two memories"),
             (("ui", "--config", broken), "cannot read config"),
             (("bank", "build", tmp_path / "x", "--out", tmp_path / "b"), "no traces at"),
@@ -164,9 +162,7 @@ def test_mistakes_of_other_commands(tmp_path):
             assert told in refused(*words), words
 
 
-@pytest.mark.parametrize(
-    "words", ["traces export x", "memory list", "run webshop --thread t", "chat"]
-)
+@pytest.mark.parametrize("words", ["memory list", "run webshop --thread t", "chat"])
 def test_a_home_that_cannot_be_made_is_one_line(words, monkeypatch):
     monkeypatch.setenv("STATEGATE_HOME", "/proc/none/home")
     assert "set STATEGATE_HOME" in refused(*words.split())
@@ -225,10 +221,10 @@ def test_a_reply_in_parts_is_read_without_a_warning(agent):
     assert "Warning" not in done.stderr
 
 
-def test_traces_are_exported_and_make_banks(agent, tmp_path):
+def test_traces_are_exported_and_make_banks(agent, tmp_path, home):
     episode = json.loads(call("run", agent, "--goal", 3, "--json", "-"))["episode_id"]
     target = tmp_path / "all.jsonl"
-    assert "1 episode in" in call("traces", "export", target)
+    assert TraceStore(home / "traces.sqlite").export_jsonl(target) == 1
     row = json.loads(target.read_text())
     acts = [event["text"] for event in row["events"] if event["event_type"] == "ACT"]
     assert (row["episode_id"], acts) == (episode, BUY_NOTHING)
@@ -286,7 +282,8 @@ def test_the_app_without_its_part_is_one_line():
 
 def test_an_app_that_others_can_reach_is_warned_of_and_asks_for_the_password(monkeypatch):
     seen = {}
-    monkeypatch.setattr(stategate.ui.cli.serve, "wait", lambda: None)
+    waiting = SimpleNamespace(Event=lambda: SimpleNamespace(wait=lambda: None))
+    monkeypatch.setattr(stategate.ui.cli.serve, "threading", waiting)
     monkeypatch.setattr(
         stategate.ui.app.web, "serve", lambda config, **how: seen.update(how) or "http://x/"
     )

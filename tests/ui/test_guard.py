@@ -97,7 +97,6 @@ PLACES = {"sg-qa-corpus", "sg-bank", "sg-msg-where", "sg-run"}
 WORDS = {
     "sg-compare-kinds",
     "sg-task",
-    "sg-typed",
     "sg-question",
     "sg-memory-words",
     "sg-tab",

@@ -2,25 +2,23 @@
 
 import re
 
-import pytest
 from langchain_core.messages import HumanMessage
 
-from stategate.envs.protocols import ActionVocabulary, Chunk, Observation, View
+from stategate.envs.protocols import Chunk, Observation, View
 from stategate.graph import load_config
 from stategate.nodes.protocols import BuiltContext, Piece
-from stategate.ui.actions import reward_parts, typed_action
+from stategate.ui.actions import outcome_of
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import (
-    Lane,
     fold_history,
     in_words,
-    render_context,
     render_lanes,
     shading,
+    shown_pieces,
 )
 from stategate.ui.app.html import macros, note, safe
 from stategate.ui.app.tabs.episode_view import PageLook, render_page
-from stategate.ui.app.workspace import Workspace
+from stategate.ui.app.workspace import Lane, Workspace
 
 EVIL = '<img src=x onerror="alert(1)">${alert(2)}{{alert(3)}}`'
 
@@ -44,25 +42,9 @@ def test_text_is_escaped_wherever_it_stands():
     assert "{{" not in drawn
     assert "`" not in drawn
     assert safe(drawn) == drawn
-    lanes = [Lane("full", "full", 9, problem=EVIL), Lane("x", "x", 9, waiting=True)]
+    params = {"kind": "full", "budget": 9}
+    lanes = [Lane("full", params, problem=EVIL), Lane("x", params, waiting=True)]
     assert "<img" not in render_lanes(lanes, {}, {}, (EVIL, EVIL, EVIL))
-
-
-@pytest.mark.parametrize(
-    ("text", "meant"),
-    [
-        ("take lamp", "take lamp"),
-        ("open[door]", "open[door]"),
-        ("DOOR", "open[door]"),
-        ("say good  morning", "say[good morning]"),
-        ("fly away", "fly away"),
-    ],
-)
-def test_what_a_person_types_becomes_an_action(text, meant):
-    page = Observation("A room.", ("take lamp", "open[door]", "say[<words>]"))
-    assert typed_action(text, page, ActionVocabulary()) == meant
-    alone = Observation("Well?", ("answer[<text>]",))
-    assert typed_action("in 1911", alone, ActionVocabulary()) == "answer[in 1911]"
 
 
 class Riddles(View):
@@ -93,7 +75,8 @@ def test_a_context_shows_scores_tokens_and_what_is_lost_in_red():
         piece("history", "history", "Actions:\n"),
         piece("history:0", "history", "1. one\n"),
     )
-    drawn = render_context(built, 4, {"entry:B": "gone words"})
+    pieces = shown_pieces(built, {"entry:B": "gone words"})
+    drawn = macros("context").context("", built, 4, pieces, {})
     assert ">3</b>/9" in drawn
     assert ">0</b>/7" in drawn
     assert "1 of 2 commands lost" in drawn
@@ -112,13 +95,14 @@ def test_a_context_shows_scores_tokens_and_what_is_lost_in_red():
 
 def test_a_dropped_step_is_named_and_shown_in_words(tmp_path, home):
     config = load_config("alfworld", ["embedder.kind=hashing", "memory=[short_term]"])
-    workspace = Workspace("tab", Agents(config))
+    workspace = Workspace(Agents(config))
     workspace.start(workspace.world.tasks()[3])
     for _ in range(5):
         workspace.step()
     seen = workspace.look({"kind": "window", "events": 2, "budget": 2000}, None)
     whole = in_words(workspace.past)
-    drawn = render_lanes([Lane("window", "window", 2000, seen=seen)], whole, {}, ("Now", "", "x"))
+    lane = Lane("window", {"kind": "window", "budget": 2000}, seen=seen)
+    drawn = render_lanes([lane], whole, {}, ("Now", "", "x"))
     assert "earlier step 1<" in drawn
     assert f'sg-piece-gone">{whole["event:0"][:15]}' in drawn
 
@@ -141,4 +125,4 @@ def test_rewards_tell_their_parts():
         assert part in drawn
     assert "Not scored: nobody can." in macros("episode").unscored(EVIL, "nobody can")
     plain = Observation("end", (), 1.0, True, {"reward": {"room": True}})
-    assert reward_parts(plain) == [{"name": "room", "value": True, "weight": None}]
+    assert outcome_of(plain)["parts"] == [{"name": "room", "value": True, "weight": None}]

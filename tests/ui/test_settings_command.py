@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from stategate.stores.errors import UserError
 from stategate.stores.settings import CommaList, Settings, argument, option
-from stategate.ui.cli.settings_command import command, read_flags, single
+from stategate.ui.cli.settings_command import command, read_flags
 
 
 class Base(Settings):
@@ -32,14 +32,14 @@ class Recipe(Base):
 
 
 def run(*words):
-    app, seen = single(), []
+    seen = []
 
-    @command(app, "recipe lamp --count 2")
+    @command("recipe lamp --count 2")
     def recipe(settings: Recipe) -> None:
         """Cook."""
         seen.append(settings)
 
-    result = CliRunner().invoke(app, list(words))
+    result = CliRunner().invoke(recipe, list(words))
     return result, (seen[0] if seen else None)
 
 

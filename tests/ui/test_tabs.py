@@ -24,10 +24,11 @@ from stategate.stores.home import home
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import cuts
 from stategate.ui.app.guard import PUBLISHED
+from stategate.ui.app.html import macros
 from stategate.ui.app.tabs.episode import MORE, quick, task_of
 from stategate.ui.app.tabs.memory import MemoryTab
 from stategate.ui.app.tabs.runs import RunsTab, published
-from stategate.ui.app.tabs.settings import as_yaml, config_of, render_kinds
+from stategate.ui.app.tabs.settings import as_yaml, config_of
 from stategate.ui.app.tabs.threads import ThreadsTab
 from stategate.ui.app.workspace import Workspace
 from tests.evals.test_replay import OPENAI
@@ -156,23 +157,25 @@ def test_what_is_no_config_is_told(text, problem):
         config_of(text)
 
 
-def test_what_does_not_fit_the_world_is_replaced_and_named():
+def test_another_world_brings_what_was_not_edited_and_what_does_not_fit_is_refused():
     agents = Agents(load_config("ui"))
-    text = "{env: alfworld, actor: policy, updater: none, context: recall}"
-    config, lines = agents.fitted(config_of(text), agents.config)
-    rooms = load_config("alfworld")
-    assert (config.actor.kind, config.context, config.memory) == (
-        "policy",
-        rooms.context,
-        rooms.memory,
-    )
-    fits = "recall became full, which fits the world"
-    assert lines == [fits, "memory, max_steps: as alfworld begins"]
-    assert agents.fitted(load_config("webshop"), agents.config) == (load_config("webshop"), [])
+    text = "{env: alfworld, actor: policy, updater: none, context: full}"
+    config, changed = agents.moved(config_of(text), agents.config)
+    assert (config.actor.kind, config.context.kind) == ("policy", "full")
+    assert config.memory == load_config("alfworld").memory
+    assert changed == ["memory", "max_steps"]
+    assert agents.moved(load_config("webshop"), agents.config) == (load_config("webshop"), [])
+    workspace = Workspace(agents)
+    wrong, _ = agents.moved(config_of("{env: alfworld, context: recall}"), agents.config)
+    with pytest.raises(UserError, match="context.kind=recall is made for"):
+        workspace.configure(wrong)
+    assert workspace.config == agents.config
+    with pytest.raises(UserError, match="made for"):
+        workspace.conversation.configure(config_of("{env: qa, actor: rule}"))
 
 
 def test_a_wrong_corpus_or_file_changes_nothing(tmp_path):
-    talk = Workspace("t", Agents(load_config("ui"))).conversation
+    talk = Workspace(Agents(load_config("ui"))).conversation
     for name in ("2024", "a b", "null"):
         with pytest.raises(UserError, match=r"corpora: sample\)"):
             talk.choose(corpus=name)
@@ -180,7 +183,7 @@ def test_a_wrong_corpus_or_file_changes_nothing(tmp_path):
     broken.write_bytes(b"%PDF nothing")
     with pytest.raises(UserError, match="nothing could be read"):
         talk.add_files([str(broken)])
-    assert (talk.settings["corpus"], corpus_names()) == ("sample", [])
+    assert (talk.corpus, corpus_names()) == ("sample", [])
 
 
 def test_an_error_is_cut_between_words():
@@ -190,7 +193,7 @@ def test_an_error_is_cut_between_words():
 
 
 def test_every_kind_is_explained():
-    drawn = render_kinds()
+    drawn = macros("frame").kinds(SLOTS, registry(), "context")
     for slot in SLOTS:
         for name in registry().kinds(slot):
             assert f"<b>{name}</b>" in drawn

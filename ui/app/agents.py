@@ -1,7 +1,7 @@
 """What one server holds: the graphs of its configs, and each browser tab's conversation."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -47,38 +47,35 @@ class Agents:
         if world == self.config.env.kind:
             return self.config
         if world in presets():
-            base = load_config(world)
-            return base.model_copy(update={"embedder": self.config.embedder})
+            return self._preset(world)
         return load_config({"env": world, "context": {"kind": "compress"}, "actor": "explore"})
 
-    def fitted(self, config: Config, before: Config) -> tuple[Config, list[str]]:
-        """Return ``config`` with what cannot work in its world replaced, and a line a replacement.
+    def moved(self, config: Config, before: Config) -> tuple[Config, list[str]]:
+        """Return ``config`` and the slots that become as its world begins: those that are not given.
 
-        In another world than that of ``before``, what was not edited becomes as that world begins.
+        In another world than that of ``before``, what was not edited is not given.
         """
         world, now, old = config.env.kind, config.model_dump(), before.model_dump()
+        kept = () if world == before.env.kind else [slot for slot in now if now[slot] == old[slot]]
+        given = config.model_fields_set.difference(kept)
         fits = self.of_world(world).model_dump()
-        unedited = [s for s in _OF_WORLD if s not in config.model_fields_set or now[s] == old[s]]
-        unedited = unedited if world != before.env.kind else []
-        nodes = {"updater": config.updater, "context": config.context, "actor": config.actor}
-        misfits = [s for s in nodes if s not in unedited and nodes[s].misfit(config.env)]
-        lines = [f"{nodes[s].kind} became {fits[s]['kind']}, which fits the world" for s in misfits]
-        if changed := [slot for slot in unedited if now[slot] != fits[slot]]:
-            lines.append(f"{', '.join(changed)}: as {world} begins")
-        return load_config({**now, **{slot: fits[slot] for slot in (*misfits, *unedited)}}), lines
+        changed = [slot for slot in _OF_WORLD if slot not in given and now[slot] != fits[slot]]
+        return load_config({**now, **{slot: fits[slot] for slot in changed}}), changed
+
+    def _preset(self, name: str) -> Config:
+        """Return a preset with the server's own models."""
+        models = {"llm": self.config.llm, "embedder": self.config.embedder}
+        return load_config(name).model_copy(update=models)
 
     @property
     def episodes(self) -> Config:
         """The config of episodes: the server's own, or ``ui`` where that one answers questions."""
-        if self.config.env.kind != "qa":
-            return self.config
-        models = {"llm": self.config.llm, "embedder": self.config.embedder}
-        return load_config("ui").model_copy(update=models)
+        return self._preset("ui") if self.config.env.kind == "qa" else self.config
 
     @property
     def questions(self) -> Config:
         """The config of conversations: the server's own where it answers questions, else ``qa``."""
-        return self.config if self.config.env.kind == "qa" else load_config("qa")
+        return self.config if self.config.env.kind == "qa" else self._preset("qa")
 
     @property
     def memory(self) -> MemoryPlace:
@@ -93,43 +90,31 @@ class Agents:
 
 
 class Conversation:
-    """A thread of the QA agent."""
+    """A thread of the QA agent, which ``config`` describes."""
 
-    def __init__(self, agents: Agents, models: Callable[[], Config]) -> None:
-        self._agents, self._models = agents, models
+    def __init__(self, agents: Agents) -> None:
+        self._agents = agents
+        self.config = self._base = agents.questions
         #: The last answer, and the session that gave it: settings may have changed since.
         self.last: tuple[StepResult, Session] | None = None
         self.thread = new_thread("ui-qa")
-        self._take(agents.questions)
-
-    def _take(self, config: Config) -> None:
-        corpus = cast(QaEnv, config.env).corpus
-        self._base = config
-        self.settings = {
-            "corpus": corpus,
-            "context": config.context.kind,
-            "actor": config.actor.kind,
-        }
-
-    def configure(self, config: Config) -> None:
-        """Take another agent, with its own models; the conversation goes on."""
-        _require_corpus(config)
-        self._take(config)
-        self._models = lambda: config
-
-    def config_of(self, own: Mapping[str, str]) -> Config:
-        """Return the agent for questions with choices, and the models of this tab."""
-        kinds = [f"actor.kind={own['actor']}", f"context.kind={own['context']}"]
-        base = self._base.model_dump(mode="json")
-        base["env"]["corpus"] = own["corpus"]  # a name, whatever it would be in YAML
-        config = load_config(base, kinds)
-        models = self._models()
-        return config.model_copy(update={"llm": models.llm, "embedder": models.embedder})
 
     @property
-    def config(self) -> Config:
-        """The config of the agent that answers."""
-        return self.config_of(self.settings)
+    def corpus(self) -> str:
+        """The name or folder of the corpus that is asked."""
+        return cast(QaEnv, self.config.env).corpus
+
+    def configure(self, config: Config) -> None:
+        """Take another agent; the conversation goes on."""
+        self._require(config)
+        self.config = self._base = config
+
+    def _require(self, config: Config) -> None:
+        """Raise ``UserError`` for an agent that cannot answer; a folder is read when it is asked."""
+        env = cast(QaEnv, config.env)
+        if not user_path(os.path.expandvars(env.corpus)).exists():
+            env.open()
+        self._agents(config)
 
     @property
     def session(self) -> Session:
@@ -141,12 +126,17 @@ class Conversation:
         """The recent end of the conversation; an answer's metadata hold its reason."""
         return self.session.values.get("messages") or ()
 
-    def choose(self, **settings: str | None) -> None:
-        """Set corpus, context or actor; the conversation goes on."""
-        chosen = {**self.settings, **{name: value for name, value in settings.items() if value}}
-        bounds.require_place(chosen["corpus"])
-        _require_corpus(self.config_of(chosen))
-        self.settings = chosen
+    def choose(self, corpus: str = "", context: str = "", actor: str = "") -> None:
+        """Set the corpus, or the kind of context or actor; the conversation goes on."""
+        now = self.config
+        kinds = [f"context.kind={context or now.context.kind}"]
+        kinds.append(f"actor.kind={actor or now.actor.kind}")
+        values = self._base.model_dump(mode="json")
+        # A name, whatever it would be in YAML.
+        values["env"]["corpus"] = bounds.require_place(corpus or self.corpus)
+        config = load_config(values, kinds)
+        self._require(config)
+        self.config = config
 
     def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepResult:
         """Put a question; ``on_text`` hears the answer as it is written.
@@ -175,19 +165,10 @@ class Conversation:
         if len(skipped) == len(read):
             why = "; ".join(f"{s.id}: {s.why}" for s in skipped) or "no file"
             raise UserError(f"nothing could be read ({why})")
-        name = self.settings["corpus"]
-        corpus = Corpus(name if name in corpus_names() else new_thread("uploads"))
+        corpus = Corpus(self.corpus if self.corpus in corpus_names() else new_thread("uploads"))
         changes = Changes()
         for one in read:
             changes.extend(corpus.sync(f"upload:{one.id}", [one]))
-        config = self.config_of({**self.settings, "corpus": corpus.name})
-        cast(QaEnv, config.env).index(self._agents(config).agent.resources)
         self.choose(corpus=corpus.name)
+        cast(QaEnv, self.config.env).index(self._agents(self.config).agent.resources)
         return changes
-
-
-def _require_corpus(config: Config) -> None:
-    """Raise ``UserError`` where a config's corpus is missing; a folder is read when it is asked."""
-    env = cast(QaEnv, config.env)
-    if not user_path(os.path.expandvars(env.corpus)).exists():
-        env.open()

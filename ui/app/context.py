@@ -5,18 +5,16 @@ Each chunk is shaded by its score, with its tokens; what is lost is red.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from markupsafe import Markup
 
 from stategate.envs.protocols import Chunk
-from stategate.graph.session import Preview
 from stategate.nodes.protocols import BuiltContext, Piece
-from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.page import describe
 from stategate.ui.app.html import macros, short, whole_size
-from stategate.ui.app.workspace import Ending
+from stategate.ui.app.workspace import Lane
 
 #: Pieces that are no part of a page.
 _SCAFFOLD = ("instruction", "status", "history")
@@ -87,23 +85,6 @@ def cuts(whole: str, visible: str) -> list[tuple[str, bool]]:
     return stretches
 
 
-def render_context(
-    context: BuiltContext,
-    budget: int,
-    whole: Mapping[str, str] | None = None,
-    *,
-    title: str = "",
-    names: Mapping[str, str] | None = None,
-) -> Markup:
-    """Draw a built context: the budget meter, then its pieces in prompt order, then what is lost.
-
-    ``whole`` holds the page's chunks in words by id, to say what a dropped piece was, ``names``
-    the titles of what actions open.
-    """
-    pieces = shown_pieces(context, whole)
-    return macros("context").context(title, context, budget, pieces, names or {})
-
-
 def in_words(chunks: Sequence[Chunk]) -> dict[str, str]:
     """Return each chunk in words, by its id."""
     return {chunk.id: describe(chunk) for chunk in chunks}
@@ -155,25 +136,6 @@ def fold_history(pieces: Sequence[Piece]) -> list[Piece]:
     return folded
 
 
-@dataclass(frozen=True)
-class Lane:
-    """One builder at the moment: what it built and what the actor would do, or why not."""
-
-    name: str
-    kind: str
-    budget: int
-    params: Mapping[str, object] = field(default_factory=dict)
-    seen: Preview | None = None
-    problem: str = ""
-    waiting: bool = False
-    ending: Ending | None = None
-
-    @property
-    def hint(self) -> str:
-        """What this kind of builder does, in one line."""
-        return registry().hint("context", self.kind)
-
-
 def render_lanes(
     lanes: Sequence[Lane],
     whole: Mapping[str, str],
@@ -186,24 +148,17 @@ def render_lanes(
     by action, ``about`` says which moment of which task it is, and who plays. Where the page is narrow
     the lanes follow one another.
     """
-    page = [id_ for id_ in whole if not id_.startswith("event:")]
-    order = piece_order([lane.seen.context for lane in lanes if lane.seen], page)
     lane_pieces = []
     for lane in lanes:
         pieces = shown_pieces(lane.seen.context, whole) if lane.seen else []
         lane_pieces.append((lane, {part.piece.id: part for part in pieces}))
+    # The instruction, the page in its order, then the rest.
+    page = [id_ for id_ in whole if not id_.startswith("event:")]
+    rank = {id_: place for place, id_ in enumerate(["instruction", *page])}
+    places: dict[str, int] = {}
+    for _, drawn in lane_pieces:
+        for place, id_ in enumerate(drawn):
+            places.setdefault(id_, rank.get(id_, len(rank) + place))
+    order = sorted(places, key=lambda id_: places[id_])
     votes = [lane.seen.decision.action for lane in lanes if lane.seen and lane.seen.decision]
     return macros("compare").lanes(lane_pieces, order, names, about, votes)
-
-
-def piece_order(contexts: Sequence[BuiltContext], chunks: Sequence[str]) -> list[str]:
-    """Return the ids of all contexts' pieces in one order: instruction, the page, then the rest.
-
-    ``chunks`` are the ids of the page's chunks.
-    """
-    rank = {"instruction": -1, **{chunk: i for i, chunk in enumerate(chunks)}}
-    places: dict[str, int] = {}
-    for context in contexts:
-        for place, piece in enumerate(fold_history(context.pieces)):
-            places.setdefault(piece.id, rank.get(piece.id, len(rank) + place))
-    return sorted(places, key=lambda id_: places[id_])

@@ -1,6 +1,5 @@
 """HTML from templates: every text is escaped unless it is HTML made here."""
 
-import hashlib
 import time
 from collections.abc import Callable
 from functools import cache
@@ -62,17 +61,6 @@ def whole_size(piece: Piece) -> int:
     return max(piece.tokens_before, piece.tokens_after)
 
 
-def hue_of(seed: str) -> int:
-    """Return a thing's own colour, as a CSS hue."""
-    return int(hashlib.sha256(seed.encode("utf-8", "replace")).hexdigest()[:4], 16) % 360
-
-
-def initials(title: str) -> str:
-    """Return the picture of a thing that has none: two letters of its title."""
-    words = [word for word in title.split() if word[:1].isalnum()]
-    return "".join(word[0].upper() for word in words[:2]) or "·"
-
-
 def note(text: object, kind: str = "info", lead: str = "") -> Markup:
     """Return a message box: ``info``, ``good``, ``warn`` or ``bad``."""
     return macros("parts").note(text, kind, lead)
@@ -94,8 +82,6 @@ _FILTERS = (
     brief,
     costs_of,
     figure,
-    hue_of,
-    initials,
     label,
     note,
     percent,

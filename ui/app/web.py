@@ -62,7 +62,7 @@ def make_app(agents: Agents) -> gr.Blocks:
             with gr.Tab("Episode", id="episode"):
                 episode = EpisodeTab(app, pipeline)
             with gr.Tab("QA", id="qa") as tab:
-                QaTab(app, pipeline).wire(tab)
+                QaTab(app, pipeline, tab)
             with gr.Tab("Memory", id="memory") as tab:
                 MemoryTab(agents, tab)
             with gr.Tab("Threads", id="threads"):
@@ -136,6 +136,7 @@ def serve(
             css=asset("style.css"),
             app_kwargs={"middleware": [Middleware(guard)]},
             max_file_size="50mb",
+            max_threads=64,  # a model that hangs holds one until its deadline
         )
     except OSError as error:
         where = f"port {port}" if port else "a port from 7860 on"

@@ -5,15 +5,16 @@ Every move is a method of ``graph.Session``; a workspace lets the moves of its t
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from stategate.envs.protocols import Chunk, View, World
-from stategate.graph.agent import Agent
 from stategate.graph.config import Config
 from stategate.graph.session import Preview, Session, StepResult
 from stategate.graph.state import overrides_of, read_events
 from stategate.nodes.protocols import ContextParams
+from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.page import past_chunks
 from stategate.stores.errors import UserError
 from stategate.stores.home import new_thread
@@ -21,6 +22,8 @@ from stategate.ui.actions import titles_of
 from stategate.ui.app.agents import Agents, Conversation
 from stategate.ui.app.html import brief
 
+#: The task that a tab opens with, so that there is something to see.
+FIRST_TASK = 3
 #: Actors that ask a person or a script: they do not act before somebody asks for it.
 _ASKED_FIRST = ("human", "scripted")
 
@@ -43,40 +46,54 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Ending:
-    """How an episode went that was played on from a moment. ``lost`` counts unreadable commands."""
+class Lane:
+    """One builder at the moment: what it built and what the actor would do, or why not."""
 
-    reward: float
-    done: bool
-    steps: int
-    tokens: int
-    lost: int
+    name: str
+    params: Mapping[str, Any]
+    seen: Preview | None = None
+    problem: str = ""
+    waiting: bool = False
+    ending: Mapping[str, Any] | None = None
+
+    @property
+    def hint(self) -> str:
+        """What this kind of builder does, in one line."""
+        return registry().hint("context", self.params["kind"])
+
+
+@dataclass
+class Comparison:
+    """What is compared: of a thread and its steps, at ``step`` (None: now)."""
+
+    of: tuple[str, int] | None = None
+    step: int | None = None
+    lanes: list[Lane] = field(default_factory=list)
 
 
 class Workspace:
     """One tab's agent, episode and conversation. Whoever holds ``turn`` makes a move."""
 
-    def __init__(self, tab: str, agents: Agents) -> None:
-        self.tab, self.agents = tab, agents
+    def __init__(self, agents: Agents) -> None:
+        self.agents, self._comparison = agents, Comparison()
         self.turn = threading.RLock()
         #: Set while a run of several steps shall end after the one that is being taken.
         self.is_stopping = False
-        self.conversation = Conversation(agents, lambda: self.config)
+        self.conversation = Conversation(agents)
         #: Whether the flow line and Settings show the conversation's agent, not the episode's.
         self.is_asking = False
         self._take_agent(agents.episodes)
+        #: The world and the budget that Compare's boxes were last set for.
+        self.boxes = (self.config.env.kind, self.config.context.budget)
 
     def _take_agent(self, config: Config) -> None:
         self.graph = self.agents(config)
+        #: The agent that plays, without what this tab swapped.
+        self.agent = self.graph.agent
         self.session: Session | None = None
         self.trail: list[Seen] = []
         self.looked_at: int | None = None
         self.overrides: dict[str, Any] = {}
-
-    @property
-    def agent(self) -> Agent:
-        """The agent that plays, without what this tab swapped."""
-        return self.graph.agent
 
     @property
     def config(self) -> Config:
@@ -99,9 +116,12 @@ class Workspace:
         return self.agent.world
 
     @property
-    def stands_at(self) -> tuple[str, int] | None:
-        """The thread and how many steps of it were taken."""
-        return None if self.session is None else (self.session.thread_id, len(self.trail))
+    def comparison(self) -> Comparison:
+        """What is compared where the tab stands; where it stood before goes."""
+        here = None if self.session is None else (self.session.thread_id, len(self.trail))
+        if self._comparison.of != here:
+            self._comparison = Comparison(here)
+        return self._comparison
 
     @property
     def acts_at_once(self) -> bool:
@@ -131,27 +151,21 @@ class Workspace:
     def start(self, task: Mapping[str, object]) -> None:
         """Begin an episode on a thread of its own."""
         with self.turn:
-            session = Session(self.graph, new_thread("ui"))
-            session.overrides = dict(self.overrides)
+            session = Session(self.graph, new_thread("ui"), context=self.overrides)
             session.start(task)
             _ = session.observation  # an unknown task fails here, before the old episode is left
             self.session, self.trail, self.looked_at = session, [], None
 
-    def step(self) -> StepResult:
-        """Let the actor take a step."""
+    def step(self, action: str | None = None) -> StepResult:
+        """Let the actor take a step, or take a person's own ``action``."""
         with self.turn:
-            return self._seen(self.running.step())
-
-    def act(self, action: str) -> StepResult:
-        """Take a person's own action."""
-        with self.turn:
-            return self._seen(self.running.act(action))
-
-    def _seen(self, result: StepResult) -> StepResult:
-        title = titles_of(self.view.chunks(result.observation)).get(result.decision.action, "")
-        self.trail.append(Seen(result, self.config.context, title))
-        self.looked_at = None
-        return result
+            session = self.running
+            result = session.step() if action is None else session.act(action)
+            titles = titles_of(self.view.chunks(result.observation))
+            seen = Seen(result, self.config.context, titles.get(result.decision.action, ""))
+            self.trail.append(seen)
+            self.looked_at = None
+            return result
 
     def back(self) -> None:
         """Undo a step."""
@@ -180,26 +194,44 @@ class Workspace:
             self.overrides = dict(self.session.overrides)
             self.trail, self.looked_at = self.trail[:step], None
 
-    def play_out(self, context: Mapping[str, object], step: int | None) -> Ending:
-        """Play a copy on from this moment (or where ``step`` began) to its end, with a builder."""
+    def play_out(self, context: Mapping[str, object], step: int | None) -> dict[str, Any]:
+        """Play a copy on from this moment (or where ``step`` began) to its end, with a builder.
+
+        Returns reward, done, steps, the tokens that were read, and how many commands were lost.
+        """
         with self.turn:
             copy, results = self.running.fork({"context": context}, new_thread("ui"), step), []
             while not (self.is_stopping or copy.done):
                 results.append(copy.step())
             values = copy.values
-            return Ending(
-                float(values["reward"]),
-                bool(values["done"]),
-                int(values["steps"]),
-                sum(result.tokens for result in results),
-                sum(len(result.context.dropped_actions) for result in results),
-            )
+            return {
+                "reward": float(values["reward"]),
+                "done": bool(values["done"]),
+                "steps": int(values["steps"]),
+                "tokens": sum(result.tokens for result in results),
+                "lost": sum(len(result.context.dropped_actions) for result in results),
+            }
 
     def configure(self, config: Config) -> None:
-        """Take another agent; the running episode, which was the old agent's, ends.
+        """Take another agent, and begin the episode again; in another world its first task.
 
         A world that cannot be opened is told before the old one is left.
         """
         with self.turn:
             _ = self.agents(config).agent.world
+            task = dict(self.session.values.get("episode") or {}) if self.session else {}
             self._take_agent(config)
+            if task.pop("env", None) == config.env.kind and task:
+                self.start(task)
+            else:
+                self.open_first()
+
+    def open_first(self) -> None:
+        """Begin the first task, one step in: memories then have something to choose from."""
+        # A world that must be asked is left alone: one starts by hand.
+        with self.turn, suppress(UserError):
+            tasks = self.world.tasks()
+            if self.session is None and tasks:
+                self.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
+                if self.acts_at_once:
+                    self.step()

@@ -3,7 +3,6 @@
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, cast
 
@@ -45,9 +44,8 @@ from stategate.stores.settings import (
 )
 from stategate.stores.text import one_line, plural
 from stategate.ui.cli import output
-from stategate.ui.cli.settings_command import command, single
+from stategate.ui.cli.settings_command import command
 
-ask_app, chat_app, rank_app = single(), single(), single()
 #: What was answered is kept, what was not is asked again.
 _GO_ON = "go on with: stategate chat --thread {}{}"
 
@@ -72,7 +70,6 @@ class AskSettings(ChatSettings):
 
 
 @command(
-    ask_app,
     'stategate ask "What did we decide about the boat?" --corpus notes/',
     'stategate ask "Where is that?" --thread monday --set actor.kind=answer',
 )
@@ -85,7 +82,7 @@ def ask(settings: AskSettings) -> None:
     out = output.console(stderr=json_target == "-")
     passages = load_parts(session)
     how = _GO_ON.format(shlex.quote(name), _of(settings.user or this_user()))
-    with output.stoppable(how) if is_kept else nullcontext():
+    with output.stoppable(how if is_kept else ""):
         result = speak(session, question, out)
         if not _writes(session) and _answer_of(result) == NOTED:
             out.print("(not remembered: --remember keeps it)", style="dim")
@@ -113,7 +110,7 @@ def ask(settings: AskSettings) -> None:
         output.wrote(json_target, reply)
 
 
-@command(chat_app, "stategate chat --corpus notes --thread monday --config qa-stm")
+@command("stategate chat --corpus notes --thread monday --config qa-stm")
 def chat(settings: ChatSettings) -> None:
     """Talk with the agent; an empty line or /quit ends, and --thread goes on later."""
     name = settings.thread or new_thread("chat")
@@ -282,7 +279,6 @@ class RankSettings(Settings):
 
 
 @command(
-    rank_app,
     """stategate rank "Who wrote the song Counterparts?" --corpus notes/ --top 3""",
     """stategate rank "Which film is older?" --corpus films/ --json -""",
 )

@@ -19,9 +19,8 @@ from stategate.ui.actions import short, who_plays
 from stategate.ui.cli import output
 from stategate.ui.cli.output import heading, say
 from stategate.ui.cli.run import page_lines, task_of
-from stategate.ui.cli.settings_command import command, single
+from stategate.ui.cli.settings_command import command
 
-app = single()
 _TASKS = 30  # that are tried until the memories end differently
 _LINES = 12  # of a prompt that are shown
 
@@ -42,7 +41,6 @@ class Play:
 
     session: Session
     steps: list[StepResult]
-    context: dict[str, Any]
     row: dict[str, Any]
 
     @property
@@ -51,9 +49,7 @@ class Play:
         return [step.decision.action for step in self.steps]
 
 
-@command(
-    app, "stategate demo", "stategate demo --config webshop --budget 150 --builders full,compress"
-)
+@command("stategate demo", "stategate demo --config webshop --budget 150 --builders full,compress")
 def demo(settings: DemoSettings) -> None:
     """Play one task with several memories at the same budget, and show where they part.
 
@@ -63,9 +59,8 @@ def demo(settings: DemoSettings) -> None:
     if len(kinds) < 2:
         raise UserError("name two memories or more: --builders full,compress")
     config = load_config(settings.config, settings.overrides)
-    contexts = [
-        {"kind": kind, "budget": settings.budget or config.context.budget} for kind in kinds
-    ]
+    budget = settings.budget or config.context.budget
+    contexts = [{"kind": kind, "budget": budget} for kind in kinds]
     for context in contexts:
         registry().parse("context", context)
     out = output.console()
@@ -73,23 +68,16 @@ def demo(settings: DemoSettings) -> None:
     say(f"Who plays: {who_plays(config.actor)}.")
     for kind in kinds:
         say(f"Memory {kind}: {registry().hint('context', kind)}.")
-    number, plays = choose_task(build_graph(config), contexts, settings.goal)
-    show(out, plays, config, number, is_chosen=settings.goal is None)
-
-
-def choose_task(
-    graph: Graph, contexts: Sequence[dict[str, Any]], goal: int | None
-) -> tuple[int, list[Play]]:
-    """Play tasks until the rewards differ, or ``goal`` alone; return the last one and its plays."""
+    graph = build_graph(config)
     world = graph.agent.world
     count = max(min(_TASKS, len(world.tasks())), 1)
-    for number in range(count) if goal is None else (goal,):
-        with output.working(f"playing task {number} with {len(contexts)} memories"):
+    for number in range(count) if settings.goal is None else (settings.goal,):
+        with output.working(f"playing task {number} with {len(kinds)} memories"):
             task = task_of(world, number, ())
             plays = [play(graph, context, task) for context in contexts]
         if len({one.row["reward"] for one in plays}) > 1:
             break
-    return number, plays
+    show(out, plays, config, number, is_chosen=settings.goal is None)
 
 
 def play(graph: Graph, context: dict[str, Any], task: dict[str, Any]) -> Play:
@@ -105,7 +93,7 @@ def play(graph: Graph, context: dict[str, Any], task: dict[str, Any]) -> Play:
         "tokens a step": round(tokens / max(len(steps), 1)),
         "commands lost": sum(len(step.context.dropped_actions) for step in steps),
     }
-    return Play(session, steps, context, row)
+    return Play(session, steps, row)
 
 
 def parting(plays: Sequence[Play]) -> tuple[Play, int | None]:
@@ -156,7 +144,7 @@ def _moment(out: Console, plays: Sequence[Play], owner: Play, at: int) -> None:
     say("before:   " + (", ".join(done[-3:]) or "nothing"), "dim")
     say("the page: " + "\n          ".join(page_lines(view, owner.steps[at].observation)))
     for play in plays:
-        seen = owner.session.look(play.context, at)
+        seen = owner.session.look(play.session.overrides, at)
         heading(out, play.row["memory"])
         lines = [line for line in seen.context.text.splitlines() if line.strip()]
         for line in lines[:_LINES]:

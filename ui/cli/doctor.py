@@ -16,9 +16,8 @@ from stategate.stores.home import cache, home, require_own_home
 from stategate.stores.settings import JsonFile, Overrides, Settings, option
 from stategate.stores.sql import damage_of
 from stategate.ui.cli.output import console, table, wrote
-from stategate.ui.cli.settings_command import command, single
+from stategate.ui.cli.settings_command import command
 
-app = single()
 #: What kinds need that load a model on this machine.
 _LOCAL = {"embedded": ("xllamacpp",), "sentence_transformers": ("sentence_transformers",)}
 
@@ -31,7 +30,7 @@ class DoctorSettings(Settings):
     json_target: JsonFile = None
 
 
-@command(app, "stategate doctor --json -")
+@command("stategate doctor --json -")
 def doctor(settings: DoctorSettings) -> None:
     """Check folders, disk, assets, model and embedder. Fetches nothing.
 

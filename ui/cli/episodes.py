@@ -1,4 +1,4 @@
-"""``stategate traces``, ``bank`` and ``checkpoints``: recorded episodes, and what comes of them."""
+"""``stategate bank`` and ``checkpoints``: banks of experience; old checkpoints."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,22 +9,16 @@ from stategate.graph.config import load_config
 from stategate.nodes.resources import Resources
 from stategate.stores.bank import bank_place
 from stategate.stores.errors import UserError
-from stategate.stores.files import write_lines
 from stategate.stores.home import home
 from stategate.stores.settings import ConfigName, Overrides, Settings, argument, option
 from stategate.stores.sql import require_file
 from stategate.stores.text import plural
-from stategate.stores.trace_store import TraceStore
 from stategate.trainers.bank import build_bank, read_episodes
 from stategate.ui.cli.output import say, working
 from stategate.ui.cli.settings_command import command, command_group
 
 _TOLD = 5  # problems of a bank that are printed
 
-traces_app = command_group(
-    "Export recorded episodes: every event of every episode.",
-    "stategate traces export all.jsonl",
-)
 checkpoints_app = command_group(
     "Tend the checkpoints of threads.",
     "stategate checkpoints prune --days 30",
@@ -36,22 +30,6 @@ bank_app = command_group(
 )
 
 
-class ExportSettings(Settings):
-    """Which database, and where its episodes go."""
-
-    target: Path = argument(..., "The JSONL file to write.")
-    db: Path | None = option(None, "The database; $STATEGATE_HOME/traces.sqlite.", metavar="FILE")
-
-
-@command(traces_app, "stategate traces export all.jsonl")
-def export(settings: ExportSettings) -> None:
-    """Write every episode to JSONL, one a line, whole or not at all."""
-    require_file(settings.db, "trace database", "--db")
-    store = TraceStore(settings.db or home() / "traces.sqlite")
-    count = write_lines(settings.target, store.exported())
-    say(f"{plural(count, 'episode')} in {settings.target}")
-
-
 class PruneSettings(Settings):
     """What is kept, and of which threads."""
 
@@ -60,15 +38,14 @@ class PruneSettings(Settings):
     thread: tuple[str, ...] = option((), "Just these threads; repeatable.")
 
 
-@command(checkpoints_app, "stategate checkpoints prune --thread monday")
+@command("stategate checkpoints prune --thread monday", group=checkpoints_app)
 def prune(settings: PruneSettings) -> None:
     """Keep the newest checkpoint of each thread: one cannot go back to earlier steps any more."""
     age = None if settings.days is None else settings.days * 86_400
     require_file(settings.where, "database of checkpoints", "--where")
     saver = checkpoints.open_saver(settings.where or str(home() / "checkpoints.sqlite"))
-    gone, whole = checkpoints.prune(saver, age, settings.thread)
-    threads = f", {plural(whole, 'whole thread')} among them" if whole else ""
-    say(f"deleted {plural(gone, 'checkpoint')}{threads}")
+    whole = checkpoints.prune(saver, age, settings.thread)
+    say(f"the newest checkpoint of each thread is left; {plural(whole, 'old thread')} went whole")
 
 
 class BuildSettings(Settings):
@@ -85,7 +62,7 @@ class BuildSettings(Settings):
     overrides: Overrides = ()
 
 
-@command(bank_app, "stategate bank build runs/p.sqlite --include-incorrect")
+@command("stategate bank build runs/p.sqlite --include-incorrect", group=bank_app)
 def build(settings: BuildSettings) -> None:
     """Build a bank from recorded episodes; run it again after a kill and it goes on."""
     with working("reading the episodes"):

@@ -10,13 +10,13 @@ from stategate.evals.settings import EVALUATIONS, Evaluation, Replay
 from stategate.stores.runs import read_rows
 from stategate.ui.cli.main import examples
 from stategate.ui.cli.output import say, stoppable, working, wrote
-from stategate.ui.cli.settings_command import command_group, flags_of, single
+from stategate.ui.cli.settings_command import command_group, flags_of
 
 eval_app = command_group(
     "Compare agents on the same tasks; each run is a directory that tables are made from.",
     "stategate eval worlds --agents full,window,query_rag --goals 0-499 --out runs/rule",
 )
-replay_app = single()
+replay_app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 
 
 def run_evaluation(settings: Evaluation) -> None:

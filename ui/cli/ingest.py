@@ -5,7 +5,7 @@ import typer
 from stategate.graph.config import load_config
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources
-from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names
+from stategate.stores.corpus.corpus import Changes, Corpus
 from stategate.stores.corpus.documents import SUFFIXES, files_in, read_folder, read_web
 from stategate.stores.errors import UserError
 from stategate.stores.files import user_path
@@ -14,9 +14,8 @@ from stategate.stores.progress import Progress
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.stores.text import plural
 from stategate.ui.cli.output import say, working, wrote
-from stategate.ui.cli.settings_command import command, single
+from stategate.ui.cli.settings_command import command
 
-app = single()
 _COUNTED = ("added", "updated", "unchanged", "removed")
 
 
@@ -34,7 +33,6 @@ class IngestSettings(Settings):
 
 
 @command(
-    app,
     "stategate ingest https://example.org/page.html --corpus nature",
     "stategate ingest notes/ --corpus big --embedder openai --set embedder.base_url=http://…/v1",
 )
@@ -44,19 +42,11 @@ def ingest(settings: IngestSettings) -> None:
     chosen = [f"embedder.kind={settings.embedder}", *settings.overrides]
     settled = load_config({"env": {"kind": "qa"}}, chosen)
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=settings.vectors)  # refuses at once
-    is_known = corpus in corpus_names()
     target = Corpus(corpus)
-    is_known = is_known or (target.is_shared and not target.is_new())
-    try:
-        with working("reading the documents"):
-            changes = _read(target, settings)
-        with working(f"indexing corpus {target.title}"):
-            index = env.index(Resources(None, settled.embedder))
-    except BaseException as error:
-        # A failed beginning leaves nothing behind; pages and vectors that it got are in the caches.
-        if not is_known and (isinstance(error, UserError) or target.is_new()):
-            target.remove()
-        raise
+    with working("reading the documents"):
+        changes = _read(target, settings)
+    with working(f"indexing corpus {target.title}"):
+        index = env.index(Resources(None, settled.embedder))
     counts = {name: len(getattr(changes, name)) for name in _COUNTED}
     skipped = [{"id": s.id, "why": s.why} for s in changes.skipped]
     report = {**counts, "skipped": skipped, "passages": len(index.passages)}

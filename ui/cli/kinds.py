@@ -9,9 +9,7 @@ from stategate.nodes.registry import registry, suggestion
 from stategate.stores.errors import UserError
 from stategate.stores.settings import JsonFile, Settings, argument
 from stategate.ui.cli.output import say, wrote
-from stategate.ui.cli.settings_command import command, single
-
-app = single()
+from stategate.ui.cli.settings_command import command
 
 
 class KindsSettings(Settings):
@@ -21,7 +19,7 @@ class KindsSettings(Settings):
     json_target: JsonFile = None
 
 
-@command(app, "stategate kinds context", "stategate kinds --json -")
+@command("stategate kinds context", "stategate kinds --json -")
 def kinds(settings: KindsSettings) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
     slot, loaded = settings.slot, registry()

@@ -18,24 +18,23 @@ from typer.core import TyperCommand, TyperGroup
 
 #: Name: module and app, and the line in the help. The first six are what one needs at first.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo:app", "Play one task with several memories, and show where they part."),
-    "ui": ("serve:ui_app", "Open the app in your browser: play, fork and compare."),
-    "run": ("run:app", "Play an episode and show it step by step."),
-    "ask": ("ask:ask_app", "Answer one question from documents and from memory."),
+    "demo": ("demo:demo", "Play one task with several memories, and show where they part."),
+    "ui": ("serve:ui", "Open the app in your browser: play, fork and compare."),
+    "run": ("run:run", "Play an episode and show it step by step."),
+    "ask": ("ask:ask", "Answer one question from documents and from memory."),
     "memory": ("memory:app", "Look into long-term memory: what is remembered of whom."),
     "eval": ("eval:eval_app", "Compare agents on the same tasks."),
-    "chat": ("ask:chat_app", "Talk with the agent; --thread goes on later."),
-    "ingest": ("ingest:app", "Read documents into a corpus and index them."),
-    "rank": ("ask:rank_app", "Weigh documents for a question by the model's own gradient."),
-    "kinds": ("kinds:app", "Show what can fill each slot: kinds and their parameters."),
+    "chat": ("ask:chat", "Talk with the agent; --thread goes on later."),
+    "ingest": ("ingest:ingest", "Read documents into a corpus and index them."),
+    "rank": ("ask:rank", "Weigh documents for a question by the model's own gradient."),
+    "kinds": ("kinds:kinds", "Show what can fill each slot: kinds and their parameters."),
     "data": ("train:data_app", "Fetch the data that worlds read."),
     "train": ("train:app", "Train a checkpoint; the same command goes on after a stop."),
     "replay": ("eval:replay_app", "Read recorded threads again under each context builder."),
     "bank": ("episodes:bank_app", "Make banks of experience."),
-    "traces": ("episodes:traces_app", "Export recorded episodes."),
     "checkpoints": ("episodes:checkpoints_app", "Prune the checkpoints of threads."),
-    "mcp": ("serve:mcp_app", "Serve memory, documents and experience to other assistants."),
-    "doctor": ("doctor:app", "Check whether everything is here that is needed."),
+    "mcp": ("serve:mcp", "Serve memory, documents and experience to other assistants."),
+    "doctor": ("doctor:doctor", "Check whether everything is here that is needed."),
 }
 _FIRST = 6
 _PANELS = ("Start here", "When you need them")

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from stategate.graph.config import load_config
 from stategate.graph.forgetting import Places, forget_everywhere, traces_left
@@ -39,31 +39,23 @@ _CAUSES = {"number": "{k} others fit better", "duplicate": "the same is shown al
 EmbedderKind = Annotated[str, option(..., "The one that the memory was written with.")]
 
 
-class MemoryOf(Settings):
+class MemorySettings(Settings):
     """Whose memory, and where it is."""
 
-    #: Whether a file that is missing is made.
-    makes_file: ClassVar[bool] = False
     db: str | None = option(None, "SQLite file or postgresql:// URL.", metavar="FILE|URL")
     user: str | None = option(None, "Whose memory; by default yours.")
+    json_target: JsonFile = None
 
     def place(self) -> MemoryPlace:
         """Return where the memory is; without a user it is this system's user's."""
-        if not self.makes_file:
-            require_file(self.db, "memory", "--db")
+        require_file(self.db, "memory", "--db")
         return MemoryPlace(url=self.db, user=self.user or this_user())
-
-
-class MemorySettings(MemoryOf):
-    """Whose memory, and how it is written."""
-
-    json_target: JsonFile = None
 
 
 class SearchSettings(MemorySettings):
     """A question, and of which time."""
 
-    words: str = argument(...)
+    words: str = argument(..., metavar="QUESTION")
     embedder: EmbedderKind = "minilm"
     k: int = option(5, "How many facts.", "-k", ge=1)
     as_of: str | None = option(None, "A day such as 2024-03-05: as it was then.")
@@ -79,7 +71,6 @@ class SearchSettings(MemorySettings):
 class WhySettings(SearchSettings):
     """A question, and how much room its answer has."""
 
-    words: str = argument(..., metavar="QUESTION")
     tokens: int | None = option(None, "Tokens that they may have.", ge=1)
     min_trust: float = option(0.0, "The least trust.", ge=0, le=1)
     show: int = option(20, "How many candidates to list.", ge=1)
@@ -103,7 +94,7 @@ class ProveSettings(Settings):
     json_target: JsonFile = None
 
 
-@command(app, "stategate memory list --user ana", name="list")
+@command("stategate memory list --user ana", name="list", group=app)
 def list_facts(settings: MemorySettings) -> None:
     """List every fact, oldest first, with where it was told; standing wishes come last."""
     place = settings.place()
@@ -117,7 +108,7 @@ def list_facts(settings: MemorySettings) -> None:
     _show_wishes(store, place.owner)
 
 
-@command(app, "stategate memory search 'where does Ana live' --as-of 2024-06-01")
+@command("stategate memory search 'where does Ana live' --as-of 2024-06-01", group=app)
 def search(settings: SearchSettings) -> None:
     """Find what answers a question, as an agent would; --as-of asks what was known on a day."""
     memory = settings.open()
@@ -139,7 +130,7 @@ def search(settings: SearchSettings) -> None:
     _show_wishes(memory.store, memory.user)
 
 
-@command(app, "stategate memory why 'where does Ana live' --tokens 200")
+@command("stategate memory why 'where does Ana live' --tokens 200", group=app)
 def why(settings: WhySettings) -> None:
     """Say of every candidate for a question whether it is shown, and if not, why.
 
@@ -162,7 +153,7 @@ def why(settings: WhySettings) -> None:
     _show_wishes(memory.store, memory.user)
 
 
-@command(app, "stategate memory forget 3 7", "stategate memory forget --source tool:web")
+@command("stategate memory forget 3 7", "stategate memory forget --source tool:web", group=app)
 def forget(settings: ForgetSettings) -> None:
     """Erase facts and their copies: memory, traces, checkpoints, banks, vectors."""
     require_own_home()
@@ -192,7 +183,7 @@ def forget(settings: ForgetSettings) -> None:
         say(f"no fact {listed(missing)}", "yellow", stderr=True)
 
 
-@command(app, "stategate memory prove-forgotten 'my dentist is Dr. Wu'")
+@command("stategate memory prove-forgotten 'my dentist is Dr. Wu'", group=app)
 def prove_forgotten(settings: ProveSettings) -> None:
     """Look for a text in every byte of this machine's stores and caches, its vectors' keys included."""
     if not settings.text.strip():

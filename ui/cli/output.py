@@ -26,9 +26,9 @@ class PrintableConsole(Console):
             yield Segment(text if control else printable(text), style, control)
 
 
-def console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False, quiet: bool = False) -> Console:
     """Return a console for the terminal; 80 columns where there is none."""
-    return PrintableConsole(stderr=stderr, highlight=False, emoji=False)
+    return PrintableConsole(stderr=stderr, quiet=quiet, highlight=False, emoji=False)
 
 
 def say(text: str, style: str = "", *, stderr: bool = False) -> None:

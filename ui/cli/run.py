@@ -1,7 +1,7 @@
 """``stategate run``: one episode with a transcript."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Literal
 
 import yaml
@@ -23,20 +23,11 @@ from stategate.stores.files import read_yaml
 from stategate.stores.home import new_thread, this_user
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.stores.text import plural
-from stategate.ui.actions import (
-    costs_of,
-    figure,
-    label,
-    reward_parts,
-    short,
-    task_in_words,
-    unscored,
-)
+from stategate.ui.actions import costs_of, figure, label, outcome_of, short
 from stategate.ui.cli import output
 from stategate.ui.cli.ask import load_model
-from stategate.ui.cli.settings_command import command, single
+from stategate.ui.cli.settings_command import command
 
-app = single()
 _PAGE_LINES = 5  # of a page that a transcript shows
 _INDENT = 10  # columns of the names of a transcript's rows
 #: Flags that exclude each other: the second is left out.
@@ -83,7 +74,6 @@ class RunSettings(Settings):
 
 
 @command(
-    app,
     "stategate run webshop --task goal=3 --show context --json episode.json",
     "stategate run webshop-policy --thread mine --resume",
     'stategate run alfworld --game 3 --say "Could you hold the paintbrush under the reading lamp?"',
@@ -94,19 +84,17 @@ def run(settings: RunSettings) -> None:
     if config.actor.kind == "human":
         raise UserError(f"a person plays in the app: stategate ui --config {settings.config}")
     session = open_session(config, settings)
-    out = output.console(stderr=settings.json_target == "-")
+    out = output.console(quiet=settings.json_target == "-")
     transcript = Transcript(out, session, settings.show)
-    is_silent = settings.json_target == "-"
     steps: list[StepResult] = []
     how = "--thread NAME can be resumed"
     if settings.thread is not None:
         how = f"go on with the same command and --thread '{settings.thread}' --resume"
     with output.stoppable(how):
         _ = session.observation  # the first page: a goal that does not exist fails here
-        if not is_silent:
-            transcript.head()
-            if settings.say is not None and settings.goal is None and not settings.task:
-                out.print("the reward is for task 0, not for your words; --goal names another")
+        transcript.head()
+        if settings.say is not None and settings.goal is None and not settings.task:
+            out.print("the reward is for task 0, not for your words; --goal names another")
         if settings.model is not None and not config.actor.asks_model:
             line = f"--model: the actor {config.actor.kind} asks no model (--actor chat does)"
             output.say(line, "yellow", stderr=True)
@@ -114,10 +102,8 @@ def run(settings: RunSettings) -> None:
         while not session.done:
             with output.waiting(f"step {session.values['steps'] + 1}"):
                 steps.append(session.step())
-            if not is_silent:
-                transcript.step(steps[-1])
-    if not is_silent:
-        transcript.end(sum(step.seconds for step in steps))
+            transcript.step(steps[-1])
+    transcript.end(sum(step.seconds for step in steps))
     if settings.json_target is not None:
         output.wrote(settings.json_target, episode_dict(session, steps))
 
@@ -218,7 +204,9 @@ class Transcript:
         if self.config.actor.asks_model and self.config.llm is not None:
             facts += f" · {self.config.llm.kind}"
         world = (str(task.get("env", self.config.env.kind)), "bold cyan")
-        self.out.print(Text.assemble(world, f"  {task_in_words(task)}", (facts, "dim")))
+        # Its world and its words stand elsewhere.
+        named = ", ".join(f"{k} {v}" for k, v in task.items() if k not in ("env", "say"))
+        self.out.print(Text.assemble(world, f"  {named}", (facts, "dim")))
         self.out.print(Text(instruction.strip(), "bold"))
         if values["steps"]:
             self.out.print(Text(f"goes on after step {values['steps']}", "yellow"))
@@ -251,12 +239,12 @@ class Transcript:
     def end(self, seconds: float) -> None:
         """Print the outcome on the last page, and the totals."""
         values, last = self.session.values, self.session.observation
-        reward, rows = values["reward"], []
-        if why := unscored(last):
-            rows.append(("reward", f"none: {why}", "yellow"))
+        reward, rows, outcome = values["reward"], [], outcome_of(last)
+        if outcome["unscored"]:
+            rows.append(("reward", f"none: {outcome['unscored']}", "yellow"))
         elif reward is not None:
             style = "bold green" if reward == 1.0 else "bold yellow" if reward else "bold red"
-            parts = ", ".join(f"{p['name']} {figure(p['value'])}" for p in reward_parts(last))
+            parts = ", ".join(f"{p['name']} {figure(p['value'])}" for p in outcome["parts"])
             rows.append(("reward", f"{reward:.2f}" + (f"  ({parts})" if parts else ""), style))
         if not values["done"]:
             is_capped = values["steps"] >= self.config.max_steps
@@ -290,8 +278,9 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
     count (except ``seconds``) and ``resumed_at`` names the number of.
     """
     values = session.values
-    parts = (values.get("info") or {}).get("reward")
     totals = ("done", "steps", "tokens", "model_tokens", "cost", "fallbacks")
+    # What the messages say stands in the pieces.
+    played = [replace(step, context=replace(step.context, messages=())) for step in steps]
     return {
         "config": session.agent.config.model_dump(mode="json"),
         "thread_id": session.thread_id,
@@ -299,21 +288,13 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
         "task": dict(values["episode"]),
         "instruction": session.agent.world.instruction(values["session"]),
         "resumed_at": steps[0].step if steps and steps[0].step else None,
-        "steps": [_step(step) for step in steps],
+        "steps": [
+            {**to_plain(asdict(step)), "reward": step.reward, "done": step.done} for step in played
+        ],
         "totals": {
             "reward": values["reward"],
-            "reward_parts": to_plain(parts),
+            "reward_parts": to_plain((values.get("info") or {}).get("reward")),
             **{name: values[name] for name in totals},  # type: ignore[literal-required]
             "seconds": sum(step.seconds for step in steps),
         },
     }
-
-
-def _step(result: StepResult) -> dict[str, Any]:
-    plain: dict[str, Any] = to_plain(asdict(result))
-    context = result.context
-    plain["context"] |= {
-        "messages": [{"role": m.type, "content": str(m.content)} for m in context.messages],
-        "dropped_actions": list(context.dropped_actions),
-    }
-    return {**plain, "reward": result.reward, "done": result.done}

@@ -10,14 +10,15 @@ import typer
 from stategate.graph.config import load_config
 from stategate.graph.memory_tools import corpus_tool, experience_tool, mcp_server, memory_tools
 from stategate.nodes.registry import registry
+from stategate.nodes.retrieval.remember import MemoryPlace
 from stategate.stores.corpus.corpus import open_corpus
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import user_path
+from stategate.stores.home import this_user
 from stategate.stores.settings import Overrides, Settings, option
-from stategate.ui.cli.memory import EmbedderKind, MemoryOf
-from stategate.ui.cli.settings_command import command, single
+from stategate.ui.cli.memory import EmbedderKind
+from stategate.ui.cli.settings_command import command
 
-ui_app, mcp_app = single(), single()
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -32,7 +33,6 @@ class UiSettings(Settings):
 
 
 @command(
-    ui_app,
     "stategate ui --config webshop",
     "STATEGATE_AUTH=ann:a-long-password stategate ui --host 0.0.0.0",
 )
@@ -50,11 +50,6 @@ def ui(settings: UiSettings) -> None:
     typer.echo("starting …", err=True)
     url = serve(config, host=host, port=settings.port, auth=login)
     typer.echo(f"Stategate is at {url} (stop it with Ctrl-C)")
-    wait()
-
-
-def wait() -> None:
-    """Wait until interrupted."""
     threading.Event().wait()
 
 
@@ -71,24 +66,26 @@ def read_auth(flag: str | None) -> tuple[str, str] | None:
     return user, password
 
 
-class McpSettings(MemoryOf):
+class McpSettings(Settings):
     """What is served, and where."""
 
-    makes_file = True
+    db: str | None = option(None, "SQLite file or postgresql:// URL.", metavar="FILE|URL")
+    user: str | None = option(None, "Whose memory; by default yours.")
     corpus: tuple[str, ...] = option((), "A folder or an ingested corpus; repeatable.")
     bank: str | None = option(None, "A state bank.", metavar="FOLDER")
     embedder: EmbedderKind = "minilm"
     read_only: bool = option(False, "Nothing can be remembered.")
 
 
-@command(mcp_app, "stategate mcp --corpus notes/", "stategate mcp --read-only")
+@command("stategate mcp --corpus notes/", "stategate mcp --read-only")
 def mcp(settings: McpSettings) -> None:
     """Serve long-term memory, documents and experience to other assistants.
 
     Over stdio: name this command in the assistant's list of servers.
     """
     model: Any = registry().parse("embedder", settings.embedder)
-    tools = memory_tools(settings.place(), model, may_write=not settings.read_only)
+    place = MemoryPlace(url=settings.db, user=settings.user or this_user())
+    tools = memory_tools(place, model, may_write=not settings.read_only)
     for number, name in enumerate(settings.corpus, 1):
         if not user_path(name).exists():
             open_corpus(name)  # refuses now what is no corpus, not at the first question

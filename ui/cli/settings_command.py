@@ -4,7 +4,7 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 from annotated_types import Ge, Le
@@ -15,13 +15,6 @@ from stategate.nodes.registry import first_problem
 from stategate.stores.errors import UserError
 from stategate.stores.settings import comma_list, command_line_of
 from stategate.ui.cli.main import examples
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def single() -> typer.Typer:
-    """Return the app of one command; a group has ``command_group``."""
-    return typer.Typer(add_completion=False, rich_markup_mode="rich")
 
 
 def command_group(about: str, *lines: str) -> typer.Typer:
@@ -37,19 +30,20 @@ def command_group(about: str, *lines: str) -> typer.Typer:
 
 
 def command(
-    group: typer.Typer, *lines: str, name: str | None = None
-) -> Callable[[Function], Function]:
-    """Return what makes ``function(settings)`` a command of ``group``; ``lines`` are its examples.
+    *lines: str, group: typer.Typer | None = None, name: str | None = None
+) -> Callable[[Callable[..., Any]], typer.Typer]:
+    """Return what makes ``function(settings)`` a command of ``group``, else an app of its own.
 
-    The function's one parameter is annotated with its settings, a pydantic model; its docstring is
-    the help.
+    ``lines`` are its examples. The function's one parameter is annotated with its settings, a pydantic
+    model; its docstring is the help.
     """
 
-    def register(function: Function) -> Function:
+    def register(function: Callable[..., Any]) -> typer.Typer:
         (parameter,) = inspect.signature(function, eval_str=True).parameters.values()
         flagged = flags_of(function, parameter.annotation)
-        group.command(name, epilog=examples(*lines))(flagged)
-        return function
+        app = group or typer.Typer(add_completion=False, rich_markup_mode="rich")
+        app.command(name, epilog=examples(*lines))(flagged)
+        return app
 
     return register
 
@@ -61,7 +55,8 @@ def flags_of(function: Callable[..., Any], model: type[BaseModel]) -> Any:
     def run(**values: object) -> object:
         return function(read_flags(model, values))
 
-    parameters = [_parameter(name, model.model_fields[name]) for name in _ordered(model)]
+    own_first = sorted(model.model_fields, key=lambda name: name not in model.__annotations__)
+    parameters = [_parameter(name, model.model_fields[name]) for name in own_first]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
@@ -76,16 +71,6 @@ def read_flags(model: type[BaseModel], values: Mapping[str, object]) -> Any:
         name = where.partition(".")[0]
         flag = _names(name, model.model_fields[name])[0] if name in values else where
         raise UserError(f"{flag}{colon}{what}") from None
-
-
-def _ordered(model: type[BaseModel]) -> list[str]:
-    """Return a model's fields: arguments first, then its own, then those of its bases."""
-
-    def rank(name: str) -> tuple[bool, bool]:
-        is_option = not command_line_of(model.model_fields[name]).get("positional")
-        return is_option, name not in model.__annotations__
-
-    return sorted(model.model_fields, key=rank)
 
 
 def _names(name: str, field: FieldInfo) -> list[str]:

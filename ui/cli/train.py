@@ -59,7 +59,7 @@ def _trainer(name: str) -> Callable[[TrainSettings], None]:
 
 for _name in TRAINERS:
     _lines = (f"stategate train {_name} --settings", f"stategate train {_name} --set epochs=3")
-    command(app, *_lines, name=_name)(_trainer(_name))
+    command(*_lines, group=app, name=_name)(_trainer(_name))
 
 
 def _fetcher(world: str) -> Callable[[Settings], None]:
@@ -71,10 +71,12 @@ def _fetcher(world: str) -> Callable[[Settings], None]:
 
 
 for _world in ("webshop", "alfworld"):
-    command(data_app, f"stategate data {_world}", name=_world)(_fetcher(_world))
+    command(f"stategate data {_world}", group=data_app, name=_world)(_fetcher(_world))
 
 
-@command(data_app, "stategate data trajectories --data official --actor policy --out runs/real")
+@command(
+    "stategate data trajectories --data official --actor policy --out runs/real", group=data_app
+)
 def trajectories(settings: TrajectorySettings) -> None:
     """Let a world's actors play, to train from; nothing that a test goal aims at is played."""
     wrote("-", collect(settings))

@@ -1,6 +1,5 @@
 """What a person does in the app, as functions."""
 
-import re
 from contextlib import suppress
 
 import yaml
@@ -66,7 +65,8 @@ def task(page, number):
     box = page.locator("#sg-task input").first
     box.fill(f"#{number}")
     box.press("Enter")
-    page.locator(".sg-address", has_text=re.compile(f"{number} / step 1$")).wait_for()
+    page.wait_for_function("!document.querySelector('#sg-task input').value.startsWith('#')")
+    wait_for_stops(page, 0)
     page.wait_for_function("!document.querySelector('#sg-step').disabled")
 
 
@@ -79,11 +79,6 @@ def tab(page, name):
         return
     page.locator(".overflow-menu > button").first.click()
     page.locator(".overflow-dropdown button", has_text=name).click()
-
-
-def act(page, action):
-    fill(page, "#sg-typed", action)
-    button(page, "Act").click()
 
 
 def radio(page, selector, option):
@@ -121,10 +116,10 @@ def open_settings(page):
     page.wait_for_function("document.querySelector('#sg-yaml .cm-content').innerText.trim()")
 
 
-def settings(page, **slots):
+def settings(page, preset="ui", **slots):
     """Let an agent play that is the preset's but for ``slots``: write its YAML, and apply it."""
     open_settings(page)
-    config = {**load_config("ui").model_dump(mode="json"), **slots}
+    config = {**load_config(preset).model_dump(mode="json"), **slots}
     page.locator("#sg-yaml .cm-content").fill(yaml.safe_dump(config))
     button(page, "Apply to this tab").click()
     page.locator("#sg-settings-status .sg-note-good").wait_for()

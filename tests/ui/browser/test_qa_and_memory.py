@@ -103,7 +103,8 @@ def test_an_answer_is_streamed_or_taken_back_and_a_dead_model_can_be_asked_again
     new_tab, fake_model
 ):
     page = new_tab()
-    settings(page, llm={"kind": "openai", "base_url": fake_model.url})
+    tab(page, "QA")
+    settings(page, "qa", llm={"kind": "openai", "base_url": fake_model.url})
     tab(page, "QA")
     pick(page, "answer")
     fake_model.answer = lambda body: "Brinicles cost 312 <b>purple</b> tractors."

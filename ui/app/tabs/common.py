@@ -1,22 +1,21 @@
 """What all tabs share: the server's workspaces, components by name, and errors as messages."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any
 
 import gradio as gr
 from gradio.blocks import Block
 from markupsafe import Markup
 
 from stategate.stores.errors import UserError, describe_error, error_with_type, missing_extra
-from stategate.stores.progress import reports_to
+from stategate.stores.progress import Report, reports_to
 from stategate.ui.app.agents import Agents
-from stategate.ui.app.html import macros, note
+from stategate.ui.app.html import note
 from stategate.ui.app.workspace import Workspace
 
 
@@ -28,15 +27,16 @@ def asset(name: str) -> str:
 #: How every event of a tab is wired: no bar over the components, no public API.
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
-T = TypeVar("T")
+
+def shown_on(status: gr.HTML) -> dict[str, Any]:
+    """Return how a long event is wired: Gradio says in ``status`` that it goes on, and for how long."""
+    return {**QUIET, "show_progress": "minimal", "show_progress_on": status}
+
+
 #: What an event changes: the new value of each component.
 Update = dict[Block, Any]
 #: What a long move changes as it goes on.
-Updates = AsyncIterator[Update]
-#: Threads of all tabs' moves. A model that hangs holds one until its deadline: there are many.
-_MOVES = ThreadPoolExecutor(64, "move")
-#: Seconds after which a move that still goes on says so, and between two looks at it.
-PATIENCE = 0.25
+Updates = Iterator[Update]
 
 
 @dataclass
@@ -52,7 +52,7 @@ class App:
         if not tab:
             raise UserError("this page has lost its name: reload it")
         if tab not in self._open:
-            self._open.setdefault(tab, Workspace(tab, self.agents))
+            self._open.setdefault(tab, Workspace(self.agents))
         return self._open[tab]
 
 
@@ -71,17 +71,6 @@ class Tab:
         with suppress(Exception):  # what failed may fail again
             idle = self.idle(*values)
         return {**idle, self.status: failed(error)}
-
-    def busy(self) -> Update:
-        """Return what is drawn while a long event goes on, such as buttons that are off."""
-        return {}
-
-    async def make(self, label: str, move: Callable[..., Update], *args: object) -> Updates:
-        """Yield that a long move goes on, and then what it changes."""
-        made: Update = {self.status: ""}
-        async for status in moving(label, lambda: made.update(move(*args))):
-            yield {**self.busy(), self.status: status}
-        yield made
 
     def parts(self) -> list[Block]:
         """Return every component that the tab holds."""
@@ -108,72 +97,48 @@ def on_event(method: Callable[..., Update]) -> Callable[..., Update]:
     @wraps(method)
     def guarded(self: Tab, *values: Any) -> Update:
         try:
-            return {self.status: "", **method(self, *self.inputs(values))}
+            with reports_to(_progress_of_event()):
+                return {self.status: "", **method(self, *self.inputs(values))}
         except Exception as error:  # whatever a node or a store raises must not end the page
             return self.recovered(error, values)
 
     return guarded
 
 
-def on_move(label: str) -> Callable[[Callable[..., Update]], Callable[..., Updates]]:
-    """Let a tab's long method answer an event, as :func:`on_event` does; meanwhile ``label`` is drawn.
-
-    ``{0}`` in it is what the method is called with first.
-    """
-
-    def decorate(method: Callable[..., Update]) -> Callable[..., Updates]:
-        @wraps(method)
-        def moved(self: Tab, *values: Any) -> Updates:
-            return self.make(label.format(*values), method, self, *values)
-
-        return on_moves(moved)
-
-    return decorate
-
-
-def on_moves(method: Callable[..., Updates]) -> Callable[..., Updates]:
-    """Let a tab's method answer an event with update after update, as :func:`on_event` does with one.
+def on_events(method: Callable[..., Updates]) -> Callable[..., Updates]:
+    """Let a tab's generator answer an event with update after update, as :func:`on_event` does.
 
     It ends with one that changes nothing: Gradio sends the last update twice, which may be after the
     next move has drawn the tab.
     """
 
     @wraps(method)
-    async def guarded(self: Tab, *values: Any) -> Updates:
+    def guarded(self: Tab, *values: Any) -> Updates:
         try:
-            async for update in method(self, *await in_thread(self.inputs, values)):
-                yield update
+            yield from method(self, *self.inputs(values))
         except Exception as error:
-            yield await in_thread(self.recovered, error, values)
+            yield self.recovered(error, values)
         yield {self.status: gr.skip()}
 
     return guarded
 
 
-async def moving(label: str, move: Callable[..., object], *args: object) -> AsyncIterator[Markup]:
-    """Make a long move in a thread of its own; where its page is closed it ends there by itself.
-
-    Yields, now and then, what to draw while it goes on: ``label``, or how far it is. Two quick updates
-    of one component reach the page in either order: a move that ends at once yields nothing, and what
-    is drawn stands for :data:`PATIENCE` seconds. Raises what the move raises.
-    """
-    lines = [label]
-
-    def run() -> None:
-        with reports_to(lines.append):
-            move(*args)
-
-    task = asyncio.ensure_future(in_thread(run))
-    await asyncio.wait([task], timeout=PATIENCE)
-    while not task.done():
-        yield working(lines[-1])
-        await asyncio.sleep(PATIENCE)
-    await task
+def _progress_of_event() -> Report:
+    """Return what shows a line of progress beside the event that is answered, from any thread."""
+    context = copy_context()
+    return lambda line, share: context.copy().run(gr.Progress(), share, line)
 
 
-async def in_thread(call: Callable[..., T], *args: object) -> T:
-    """Return what ``call`` returns in another thread: the server answers others meanwhile."""
-    return await asyncio.get_running_loop().run_in_executor(_MOVES, call, *args)
+class PlayingTab(AgentTab):
+    """A tab that takes several steps in a row, until its button ``stop`` is pressed."""
+
+    stop: gr.Button
+
+    @on_event
+    def halt(self, workspace: Workspace) -> Update:
+        """Let a run end after the step that is being taken; what came is drawn."""
+        workspace.is_stopping = True
+        return {self.status: gr.skip(), self.stop: gr.update(interactive=False)}
 
 
 def button(label: str, name: str, width: int, **more: Any) -> gr.Button:
@@ -182,15 +147,15 @@ def button(label: str, name: str, width: int, **more: Any) -> gr.Button:
     return gr.Button(label, elem_id=f"sg-{name}", **settings)
 
 
+def upload_button(label: str, name: str, width: int, **more: Any) -> gr.UploadButton:
+    """Return a button that chooses files, called ``sg-NAME``."""
+    settings: dict[str, Any] = {"size": "md", "scale": 0, "min_width": width, **more}
+    return gr.UploadButton(label, elem_id=f"sg-{name}", **settings)
+
+
 def box(label: str, name: str, width: int = 220, **more: Any) -> gr.Textbox:
     """Return a box for text, called ``sg-NAME``."""
     return gr.Textbox(label=label, elem_id=f"sg-{name}", lines=1, min_width=width, **more)
-
-
-def bare_box(hint: str, name: str, scale: int) -> gr.Textbox:
-    """Return a box for text that stands in a row of buttons, its label inside."""
-    how: dict[str, Any] = {"show_label": False, "container": False, "scale": scale}
-    return box(hint, name, 200, placeholder=hint, **how)
 
 
 def choice(label: str, name: str, width: int = 220, **more: Any) -> gr.Dropdown:
@@ -210,6 +175,11 @@ def budget(name: str, value: int) -> gr.Slider:
     how: dict[str, Any] = {"label": "Budget (tokens)", "min_width": 220, "scale": 2}
     # From 0 on: what is typed is read letter by letter.
     return gr.Slider(0, 2000, value=value, step=10, elem_id=f"sg-{name}", **how)
+
+
+def status_line(name: str) -> gr.HTML:
+    """Return the line for messages and for what goes on, called ``sg-NAME``."""
+    return gr.HTML(elem_id=f"sg-{name}", elem_classes="sg-status")
 
 
 def clickable_html(name: str) -> gr.HTML:
@@ -240,11 +210,6 @@ def problem_of(error: BaseException) -> str:
     error = missing_extra(error) or error
     is_known = isinstance(error, UserError)
     return describe_error(error, 1000) if is_known else error_with_type(error, 300)
-
-
-def working(label: str) -> Markup:
-    """Draw that something goes on."""
-    return macros("parts").working(label)
 
 
 def failed(error: BaseException) -> Markup:

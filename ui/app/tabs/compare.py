@@ -1,49 +1,34 @@
 """Compare: the same moment through two to four context builders; play all on, or go on with one."""
 
-from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
 
-from stategate.nodes.protocols import EnvParams
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.ui.actions import titles_of, who_plays
-from stategate.ui.app.context import Lane, in_words, render_lanes
-from stategate.ui.app.html import empty
+from stategate.ui.app.context import in_words, render_lanes
+from stategate.ui.app.html import empty, macros
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_moves
+from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events
 from stategate.ui.app.tabs.episode import EpisodeTab
-from stategate.ui.app.tabs.episode_view import render_trail
-from stategate.ui.app.workspace import Workspace
+from stategate.ui.app.workspace import Lane, Workspace
 
 #: How many builders fit side by side, and at least make a comparison.
 MOST, LEAST = 4, 2
-#: What is compared at first, and in worlds whose pages hide what was seen before.
-FIRST, FIRST_PARTIAL = ("full", "query_rag", "compress"), ("full", "window", "compress")
+#: What is compared at first; True is for worlds whose pages hide what was seen before.
+FIRST = {False: ["full", "query_rag", "compress"], True: ["full", "window", "compress"]}
 _HINT = "Choose two to four context builders and a moment of the episode, then Compare."
 
 
-@dataclass
-class Comparison:
-    """One browser tab's comparison: of a thread and its steps, at ``step`` (None: now)."""
-
-    of: tuple[str, int] | None = None
-    step: int | None = None
-    lanes: list[Lane] = field(default_factory=list)
-    label: str = ""
-
-
-class CompareTab(common.AgentTab):
+class CompareTab(common.PlayingTab):
     """The tab's components and what they do."""
 
     def __init__(self, app: App) -> None:
         self.app = app
-        self._comparisons: defaultdict[str, Comparison] = defaultdict(Comparison)
-        #: The world and budget that each browser tab's boxes were last set for.
-        self._worlds: dict[str, tuple[str, int]] = {}
         config = app.agents.episodes
         kinds = registry().fitting("context", config.env)
         with gr.Row(elem_classes="sg-agentbar"):
@@ -52,7 +37,7 @@ class CompareTab(common.AgentTab):
                 "compare-kinds",
                 260,
                 choices=kinds,
-                value=first_kinds(config.env),
+                value=FIRST[config.env.partially_observed],
                 multiselect=True,
                 max_choices=MOST,
                 allow_custom_value=True,
@@ -64,16 +49,9 @@ class CompareTab(common.AgentTab):
             self.play = common.button("Play all to the end", "play-all", 160)
             self.stop = common.button("Stop", "compare-stop", 84, variant="stop", visible=False)
             self.trail = common.clickable_html("moments")
-        self.status = gr.HTML(elem_id="sg-compare-status")
+        self.status = common.status_line("compare-status")
         self.lanes = common.clickable_html("lanes")
         self.outputs = self.parts()
-
-    def comparison(self, workspace: Workspace) -> Comparison:
-        """Return what is compared where the workspace stands; where it stood before goes."""
-        comparison = self._comparisons[workspace.tab]
-        if comparison.of != workspace.stands_at:
-            comparison = self._comparisons[workspace.tab] = Comparison(workspace.stands_at)
-        return comparison
 
     def show(self, workspace: Workspace) -> Update:
         """Draw the moments to choose from, and the last comparison."""
@@ -84,148 +62,122 @@ class CompareTab(common.AgentTab):
             **self.idle(),
         }
 
-    @on_moves
-    async def begin(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
+    @on_events
+    def begin(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Draw the tab for a page that was just opened; what can be compared at once is."""
-        comparison = self.comparison(workspace)
-        env, own = workspace.config.env, self.app.agents.episodes
+        env = workspace.config.env
         now = (env.kind, workspace.config.context.budget)
-        world, limit = self._worlds.get(workspace.tab, (own.env.kind, own.context.budget))
+        world, limit = workspace.boxes
+        boxes: Update = {}
         if world != env.kind:
-            kinds = first_kinds(env)
-            yield {self.kinds: gr.update(choices=registry().fitting("context", env), value=kinds)}
+            kinds = FIRST[env.partially_observed]
+            fitting = registry().fitting("context", env)
+            boxes[self.kinds] = gr.update(choices=fitting, value=kinds)
         if (world, limit) != now:
-            budget = now[1]
-            yield {self.budget: budget}
-        self._worlds[workspace.tab] = now
+            boxes[self.budget] = budget = now[1]
+        workspace.boxes = now
+        yield {**self.show(workspace), **boxes}
         # What was compared stays as it is when the tab is chosen again.
-        if comparison.lanes or not (workspace.trail and workspace.acts_at_once):
-            yield self.show(workspace)
-            return
-        async for update in self._compare(workspace, kinds, budget):
-            yield update
+        if workspace.trail and workspace.acts_at_once and not workspace.comparison.lanes:
+            yield from self._compare(workspace, kinds, budget)
 
     def idle(self, *values: object) -> Update:
         """Return what the end of a long move changes: there is nothing to stop."""
         return {self.stop: gr.update(visible=False, interactive=True)}
 
     def _moments(self, workspace: Workspace) -> Markup:
-        session, at = workspace.session, self.comparison(workspace).step
-        return render_trail(workspace.trail, at, session is not None and session.done)
+        session, at = workspace.session, workspace.comparison.step
+        return macros("episode").trail(workspace.trail, at, session is None or session.done)
 
     def _lanes_html(self, workspace: Workspace) -> Markup:
-        seen = self.comparison(workspace)
+        seen = workspace.comparison
         if not seen.lanes:
             return empty("The same moment, another memory", _HINT)
         looks = [lane.seen for lane in seen.lanes if lane.seen is not None]
         chunks = workspace.view.chunks(looks[0].observation) if looks else ()
-        about = (seen.label, workspace.instruction, who_plays(workspace.config.actor))
+        number = len(workspace.trail) if seen.step is None else seen.step
+        player = who_plays(workspace.config.actor)
+        about = (f"Before step {number + 1}", workspace.instruction, player)
         whole = in_words([*chunks, *workspace.past])
         return render_lanes(seen.lanes, whole, titles_of(chunks), about)
 
     @on_event
     def choose(self, workspace: Workspace, event: gr.EventData) -> Update:
         """Choose the moment to compare at; what was compared at another goes."""
-        comparison = self.comparison(workspace)
+        comparison = workspace.comparison
         comparison.lanes = []
         comparison.step = common.number_of(event, "look", len(workspace.trail))
         return {self.trail: self._moments(workspace), self.lanes: self._lanes_html(workspace)}
 
-    @on_moves
-    def compare(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
-        """Build each context and ask the actor, one builder after the other, drawing as they come."""
-        return self._compare(workspace, kinds, budget)
-
     def _compare(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
+        """Build each context and ask the actor, one builder after the other, drawing as they come."""
         lanes = [lane_of(workspace, name, int(budget)) for name in kinds or ()]
         if not LEAST <= len(lanes) <= MOST:
             raise UserError(f"choose {LEAST} to {MOST} context builders")
-        comparison = self.comparison(workspace)
+        comparison = workspace.comparison
         step = self._moment(workspace)
         comparison.lanes = lanes
+        return self._each(
+            workspace, lambda lane: replace(lane, seen=workspace.look(lane.params, step))
+        )
 
-        def look(lane: Lane) -> Lane:
-            seen = workspace.look(lane.params, step)
-            return replace(lane, seen=seen, budget=seen.budget)
+    compare = on_events(_compare)
 
-        return self._each(workspace, look)
-
-    @on_moves
-    async def play_all(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
+    @on_events
+    def play_all(self, workspace: Workspace, kinds: list[str], budget: float) -> Updates:
         """Play a copy of the moment to its end with each builder; rewards stand side by side."""
         workspace.is_stopping = False
         params = [lane_of(workspace, name, int(budget)).params for name in kinds or ()]
-        if [lane.params for lane in self.comparison(workspace).lanes] != params:
-            async for update in self._compare(workspace, kinds, budget):
-                yield update
-        lanes = self.comparison(workspace).lanes
+        if [lane.params for lane in workspace.comparison.lanes] != params:
+            yield from self._compare(workspace, kinds, budget)
+        lanes = workspace.comparison.lanes
         if not lanes or any(lane.seen is None for lane in lanes) or workspace.is_stopping:
             return  # the comparison did not work, or was stopped
         step = self._moment(workspace)
 
         def play(lane: Lane) -> Lane:
-            return replace(lane, ending=workspace.play_out(lane.params, step))
+            ending = workspace.play_out(lane.params, step)
+            if workspace.is_stopping:  # an episode cut short has no reward to compare
+                raise UserError("stopped")
+            return replace(lane, ending=ending)
 
-        async for update in self._each(workspace, play, "plays on "):
-            yield update
+        yield from self._each(workspace, play)
 
-    async def _each(
-        self, workspace: Workspace, move: Callable[[Lane], Lane], doing: str = ""
-    ) -> Updates:
+    def _each(self, workspace: Workspace, move: Callable[[Lane], Lane]) -> Updates:
         """Make a long move for each lane in its turn, drawing as they come; a fault stays its own.
 
         Where another comparison takes this one's place it draws nothing more.
         """
-        comparison = self.comparison(workspace)
+        comparison = workspace.comparison
         lanes = comparison.lanes
         workspace.is_stopping = False
-
-        def make(number: int) -> None:
-            lane = replace(lanes[number], waiting=False, problem="")
+        for number, lane in enumerate(lanes):
+            lanes[number] = replace(lane, waiting=True)
+            yield {self.stop: gr.update(visible=True), self.lanes: self._lanes_html(workspace)}
+            lane = replace(lane, waiting=False, problem="")
             try:
                 lanes[number] = move(lane)
             except Exception as error:  # one builder that fails must not hide the others
                 lanes[number] = replace(lane, problem=common.problem_of(error))
-
-        for number, lane in enumerate(lanes):
-            lanes[number] = replace(lane, waiting=True)
-            async for status in common.moving(f"{lane.name} {doing}…", make, number):
-                yield {
-                    self.status: status,
-                    self.stop: gr.update(visible=True),
-                    self.lanes: self._lanes_html(workspace),
-                }
             if comparison.lanes is not lanes:
                 return
             if workspace.is_stopping:
-                if doing:  # an episode cut short has no reward to compare
-                    lanes[number] = replace(lane, problem="stopped")
                 break
-            yield {self.trail: self._moments(workspace), self.lanes: self._lanes_html(workspace)}
         yield self.show(workspace)
 
     def _moment(self, workspace: Workspace) -> int | None:
-        """Return the step that is compared at (None: now), and name it."""
-        comparison = self.comparison(workspace)
-        taken = len(workspace.trail)
+        """Return the step that is compared at (None: now)."""
+        comparison = workspace.comparison
         if comparison.step is None and workspace.running.done:  # the last step is compared
-            if not taken:
+            if not workspace.trail:
                 raise UserError("this episode has no moment to compare: start one")
-            comparison.step = taken - 1
-        number = taken if comparison.step is None else comparison.step
-        comparison.label = f"Before step {number + 1}"
+            comparison.step = len(workspace.trail) - 1
         return comparison.step
-
-    @on_event
-    def halt(self, workspace: Workspace) -> Update:
-        """Let the comparison end with the step that is being taken; what came is kept."""
-        workspace.is_stopping = True
-        return {self.status: gr.skip(), self.stop: gr.update(interactive=False)}
 
     @on_event
     def go_on(self, workspace: Workspace, event: gr.EventData) -> Update:
         """Go on with the builder that was chosen, from the moment that is compared, on a copy."""
-        comparison = self.comparison(workspace)
+        comparison = workspace.comparison
         number = common.number_of(event, "continue", len(comparison.lanes))
         if number is None:
             raise UserError("compare first, then choose one to continue with")
@@ -239,26 +191,21 @@ class CompareTab(common.AgentTab):
         self._episode, self._places, tab = episode, places, self.app.tab
         inputs = [tab, self.kinds, self.budget]
 
-        async def select(name: str, kinds: list[str], budget: float) -> Updates:
+        def select(name: str, kinds: list[str], budget: float) -> Updates:
             if not name:  # the page is loading, and what follows the loading draws
                 yield {self.status: gr.skip()}
                 return
-            async for update in self.begin(name, kinds, budget):
-                yield update
+            yield from self.begin(name, kinds, budget)
 
-        opened.select(select, inputs, self.outputs, **QUIET)
+        long: dict[str, Any] = {"outputs": self.outputs, **common.shown_on(self.status)}
+        opened.select(select, inputs, **long)
         moment = self.trail.click(self.choose, [tab], self.outputs, **QUIET)
-        moment.then(self.compare, inputs, self.outputs, **QUIET)
-        self.go.click(self.compare, inputs, self.outputs, **QUIET)
-        self.play.click(self.play_all, inputs, self.outputs, **QUIET)
+        moment.then(self.compare, inputs, **long)
+        self.go.click(self.compare, inputs, **long)
+        self.play.click(self.play_all, inputs, **long)
         self.stop.click(self.halt, [tab], self.outputs, **QUIET)
         moved = [places, *episode.outputs, *self.outputs]
         self.lanes.click(self.go_on, [tab], moved, **QUIET)
-
-
-def first_kinds(env: EnvParams) -> list[str]:
-    """Return the context builders that are compared at first in a world."""
-    return list(FIRST_PARTIAL if env.partially_observed else FIRST)
 
 
 def lane_of(workspace: Workspace, name: str, budget: int) -> Lane:
@@ -272,4 +219,4 @@ def lane_of(workspace: Workspace, name: str, budget: int) -> Lane:
     base = context.model_dump(mode="json") if kind == context.kind else {"kind": kind}
     params = {**base, "budget": budget}
     registry().parse("context", params)  # an unknown kind is told at once
-    return Lane(name, kind, budget, params)
+    return Lane(name, params)

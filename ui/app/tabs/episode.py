@@ -1,9 +1,7 @@
 """The Episode tab, for any world: choose a task, step, run, go back, act, and see the context."""
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import gradio as gr
@@ -12,18 +10,14 @@ from stategate.envs.protocols import World, takes_text
 from stategate.graph.config import Config
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
-from stategate.ui.actions import typed_action
-from stategate.ui.app.html import short
+from stategate.ui.app.html import macros, short
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_move, on_moves
-from stategate.ui.app.tabs.episode_view import draw, render_pipeline
-from stategate.ui.app.tabs.state import StatePanel
+from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events
+from stategate.ui.app.tabs.episode_view import draw, foreseen, render_pipeline
 from stategate.ui.app.workspace import Workspace
 
 #: Seconds that Auto-run lets each step stand.
 PACE = 0.5
-#: The task that a tab opens with, so that there is something to see.
-FIRST_TASK = 3
 #: Tasks that the list names at most, and seconds for which it draws their instructions.
 LISTED, PATIENCE = 100, 2.0
 #: Kinds that the quick choice leaves out: they need a person, a script, or another actor.
@@ -34,28 +28,17 @@ _FIRST = {
     "actor": ["rule", "search_heuristic", "policy", "chat"],
 }
 MORE = "more …"
-#: What is said while a move is made; {0} is the workspace.
-_CHOOSING, _OPENING = "{0.config.actor.kind} is choosing …", "opening the world …"
 
 
 def quick(slot: str, config: Config, *, is_whole: bool = False) -> dict[str, Any]:
-    """Return the quick choice of a slot: what this world takes without more settings, and today's."""
+    """Return the quick choice of a slot: what this world takes, and today's."""
     now = (config.context if slot == "context" else config.actor).kind
-    kinds = set(registry().fitting(slot, config.env)).difference(_NOT_QUICK)
-    kinds = {kind for kind in kinds if works_at_once(slot, kind, config)} | {now}
+    kinds = set(registry().fitting(slot, config.env)).difference(_NOT_QUICK) | {now}
     first = [kind for kind in _FIRST[slot] if kind in kinds]
     others = sorted(kinds.difference(first))
     if first and not is_whole:
         others = [*(kind for kind in others if kind == now), MORE]
     return {"choices": first + others, "value": now, "info": registry().hint(slot, now)}
-
-
-def works_at_once(slot: str, kind: str, config: Config) -> bool:
-    """Return whether a kind works in the config's world without any setting of its own."""
-    try:
-        return not registry().parse(slot, kind).misfit(config.env)
-    except UserError:
-        return False
 
 
 def task_choices(world: World) -> list[tuple[str, int]]:
@@ -84,7 +67,7 @@ def task_of(chosen: int | str, tasks: Sequence[Mapping[str, object]]) -> dict[st
     return {**tasks[int(text)], **({"say": words} if words.strip() else {})}
 
 
-class EpisodeTab(common.AgentTab):
+class EpisodeTab(common.PlayingTab):
     """The tab's components and what they do. Build it inside ``gr.Blocks``."""
 
     def __init__(self, app: App, pipeline: gr.HTML) -> None:
@@ -107,10 +90,7 @@ class EpisodeTab(common.AgentTab):
             self.run = common.button("Auto-run", "run", 96, scale=None)
             self.stop = common.button("Stop", "stop", 84, variant="stop", visible=False)
             self.back = common.button("Back", "back", 84, scale=None)
-            hint = "or type an action yourself"
-            self.typed = common.bare_box(hint, "typed", 4)
-            self.act = common.button("Act", "act", 64, scale=None)
-        self.status = gr.HTML(elem_id="sg-status")
+        self.status = common.status_line("status")
         self.trail = common.clickable_html("trail")
         with gr.Row(elem_classes="sg-stage"):
             with gr.Column(scale=6):
@@ -118,24 +98,25 @@ class EpisodeTab(common.AgentTab):
             with gr.Column(scale=5):
                 self.side = gr.HTML(elem_id="sg-side")
         self.outputs = self.parts()
-        self.state = StatePanel(app)
+        title = "The state over this episode"
+        with gr.Accordion(title, open=False, elem_id="sg-state", visible=False) as self.state:
+            label = "Foreseen next action in %; above, the step and what was done"
+            self.foresight = common.frame("foresight", label, ["step"])
         self._wire()
 
     def show(self, workspace: Workspace) -> Update:
         """Return the update that draws the tab as the workspace stands."""
-        view, config = draw(workspace), workspace.config
-        limit, problem = config.context.budget, view.problem
-        looks_back = workspace.looked_at is not None
-        can_step = view.is_open and config.actor.kind != "human"
+        drawn, config, session = draw(workspace), workspace.config, workspace.session
+        limit, is_over = config.context.budget, session is None or session.done
+        can_step = not is_over and config.actor.kind != "human"
         resources, world = workspace.agent.resources, ("choices", config.env.model_dump_json())
         tasks = resources.once(world, lambda: task_choices(workspace.world))
         return {
             self.pipeline: render_pipeline(workspace.shown),
-            self.status: common.failed(problem) if problem is not None else "",
-            self.trail: view.trail,
-            self.page: view.page,
-            self.side: view.side,
-            self.typed: "",
+            self.status: "" if drawn.problem is None else common.failed(drawn.problem),
+            self.trail: macros("episode").trail(workspace.trail, workspace.looked_at, is_over),
+            self.page: drawn.page,
+            self.side: drawn.side,
             self.world: config.env.kind,
             self.task: gr.update(choices=tasks, value=workspace.instruction),
             self.context: gr.update(**quick("context", config)),
@@ -145,78 +126,64 @@ class EpisodeTab(common.AgentTab):
             self.run: gr.update(interactive=can_step),
             self.stop: gr.update(visible=False, interactive=True),
             self.back: gr.update(interactive=bool(workspace.trail)),
-            self.act: gr.update(interactive=view.is_open and not looks_back),
         }
+
+    @on_event
+    def show_state(self, workspace: Workspace) -> Update:
+        """Draw what the state foresaw, beside the message that stands."""
+        table = foreseen(workspace)
+        drawer = gr.update(visible=table is not None)
+        return {self.state: drawer, self.foresight: table, self.status: gr.skip()}
 
     def idle(self, *values: object) -> Update:
-        """Return the tab as it stands after an error; what was typed can be mended."""
-        return {**self.show(self.app.of(str(values[0]))), self.typed: gr.skip()}
-
-    def busy(self) -> Update:
-        """Return the buttons as they are while a move is made."""
-        return {
-            part: gr.update(interactive=False)
-            for part in (self.step, self.run, self.back, self.act)
-        }
+        """Return the tab as it stands after an error."""
+        return self.show(self.app.of(str(values[0])))
 
     # What the buttons do.
 
-    @on_move("a step is being taken")
+    @on_event
     def load(self, workspace: Workspace) -> Update:
         """Draw the tab for a page that was just opened or reloaded, perhaps in the middle of a step."""
-        open_first(workspace)
+        workspace.open_first()
         workspace.is_asking = False  # a page opens with its episode
         return self.show(workspace)
 
-    @on_move("going back …")
+    @on_event
     def back_up(self, workspace: Workspace) -> Update:
         """Undo a step."""
         workspace.back()
         return self.show(workspace)
 
-    @on_move(_CHOOSING)
+    @on_event
     def take_step(self, workspace: Workspace) -> Update:
         """Let the actor take a step."""
         workspace.step()
         return self.show(workspace)
 
-    @on_moves
-    async def auto_run(self, workspace: Workspace) -> Updates:
+    @on_events
+    def auto_run(self, workspace: Workspace) -> Updates:
         """Take steps until the end, a stop, an error, or another episode in the place of this one."""
         workspace.is_stopping, session = False, workspace.running
-
-        def step() -> Update:
+        off = gr.update(interactive=False)
+        running: Update = {self.step: off, self.run: off, self.back: off}
+        running[self.stop] = gr.update(visible=True)
+        yield running
+        while not (session.done or workspace.is_stopping):
             with workspace.turn:
-                if workspace.session is session:
-                    workspace.step()
-            return self.show(workspace)
-
-        while not (await common.in_thread(lambda: session.done) or workspace.is_stopping):
-            async for update in self.make(_CHOOSING.format(workspace), step):
-                yield {**update, **self.busy(), self.stop: gr.update(visible=True)}
-            await asyncio.sleep(PACE)
-        yield await common.in_thread(self.show, workspace)
+                if workspace.session is not session:
+                    break
+                workspace.step()
+            yield {**self.show(workspace), **running}
+            time.sleep(PACE)
+        yield self.show(workspace)
 
     @on_event
-    def halt(self, workspace: Workspace) -> Update:
-        """Let a run end after the step that is being taken: it draws what came."""
-        workspace.is_stopping = True
-        return {self.status: gr.skip(), self.stop: gr.update(interactive=False)}
-
-    @on_move("acting …")
-    def by_hand(self, workspace: Workspace, typed: str) -> Update:
-        """Take a person's own action."""
-        page = workspace.running.observation
-        workspace.act(typed_action(typed or "", page, workspace.view.actions))
-        return self.show(workspace)
-
-    @on_move("acting …")
     def clicked(self, workspace: Workspace, event: gr.EventData) -> Update:
         """Take the action of the element that was clicked on the page."""
         action = common.chosen(event, "action")
         if not action or takes_text(action):
             return {}
-        workspace.act(action)
+        workspace.step(action)
         return self.show(workspace)
 
     @on_event
@@ -225,15 +192,14 @@ class EpisodeTab(common.AgentTab):
         workspace.looked_at = common.number_of(event, "look", len(workspace.trail))
         return self.show(workspace)
 
-    @on_move(_OPENING)
+    @on_event
     def enter(self, workspace: Workspace, world: str) -> Update:
         """Take another world, with the agent that it begins with, and begin a task there."""
         own = self.app.agents.of_world(world)
         workspace.configure(own.model_copy(update={"llm": workspace.config.llm}))
-        open_first(workspace)
         return self.show(workspace)
 
-    @on_move("swapping …")
+    @on_event
     def swap(self, workspace: Workspace, kind: str, budget: float, actor: str) -> Update:
         """Go on with the context builder, budget and actor that the bar says, or show more of them."""
         if MORE in (kind, actor):
@@ -245,11 +211,10 @@ class EpisodeTab(common.AgentTab):
         slots: dict[str, Any] = {"context": {**values, "budget": max(int(budget), 1)}}
         if actor != workspace.config.actor.kind:
             slots["actor"] = {"kind": actor}
-        if "actor" in slots or slots["context"] != context.model_dump(mode="json"):
-            workspace.swap(slots)
+        workspace.swap(slots)
         return {**self.show(workspace), self.budget: gr.skip()}  # one may be typing
 
-    @on_move(_OPENING)
+    @on_event
     def begin(self, workspace: Workspace, chosen: int | str | None) -> Update:
         """Begin the task that was chosen or written; a list that one leaves tells its value again."""
         if chosen is None or chosen in ("", workspace.instruction):
@@ -259,34 +224,18 @@ class EpisodeTab(common.AgentTab):
 
     def _wire(self) -> None:
         tab, outputs = self.app.tab, self.outputs
-        how = {"outputs": outputs, **QUIET}
+        how = {"outputs": outputs, **common.shown_on(self.status)}
 
         self.world.input(self.enter, [tab, self.world], **how)
         self.task.input(self.begin, [tab, self.task], **how)
         self.back.click(self.back_up, [tab], **how)
         self.step.click(self.take_step, [tab], **how)
         self.run.click(self.auto_run, [tab], **how)
-        self.stop.click(self.halt, [tab], **how)
-        self.act.click(self.by_hand, [tab, self.typed], **how)
-        self.typed.submit(self.by_hand, [tab, self.typed], **how)
-        self.page.click(self.clicked, [tab], **how)
-        self.page.submit(self.clicked, [tab], **how)
-        self.trail.click(self.look, [tab], **how)
+        self.stop.click(self.halt, [tab], outputs, **QUIET)
+        gr.on([self.page.click, self.page.submit], self.clicked, [tab], **how)
+        self.trail.click(self.look, [tab], outputs, **QUIET)
         bar = [tab, self.context, self.budget, self.actor]
         gr.on([self.context.input, self.actor.input], self.swap, bar, **how)
         self.budget.change(self.swap, bar, trigger_mode="always_last", **how)
-        self.state.wire(self.trail)
-
-
-def open_first(workspace: Workspace) -> None:
-    """Begin a tab's first task, one step in: memories then have something to choose from."""
-    with workspace.turn:
-        if workspace.session is not None:
-            return
-        # A world that must be asked is left alone: one starts by hand.
-        with suppress(UserError):
-            tasks = workspace.world.tasks()
-            if tasks:
-                workspace.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
-                if workspace.acts_at_once:
-                    workspace.step()
+        shown = [self.state, self.foresight, self.status]
+        self.trail.change(self.show_state, [tab], shown, **QUIET)

@@ -13,6 +13,7 @@ from stategate.stores.text import plural
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import day, note, short
+from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, Tab, Update, box, button, choice, frame, on_event
 
 #: Facts that a search would show an agent; those that are listed; rows of a bank shown at once.
@@ -33,7 +34,7 @@ class MemoryTab(Tab):
         with gr.Row(elem_classes="sg-controls"):
             self.find = button("Search", "memory-find", 100, variant="primary")
             self.forget = button("Forget this fact", "forget", 140, variant="stop", visible=False)
-        self.status = gr.HTML(elem_id="sg-memory-status")
+        self.status = common.status_line("memory-status")
         self.facts = frame("facts", "Facts", _FACTS, column_widths=_WIDTHS)
         self.selected = gr.State(None)
         places, how = self.parts(), QUIET
@@ -100,7 +101,7 @@ class BanksPanel(Tab):
     def __init__(self, opened: gr.Tab) -> None:
         label = "Bank (choose, or type its folder)"
         self.choice = choice(label, "bank", allow_custom_value=True)
-        self.status = gr.HTML(elem_id="sg-bank-status")
+        self.status = common.status_line("bank-status")
         widths = [110, 70, 300, 620]
         self.rows = frame("bank-rows", "Rows", _BANK, column_widths=widths, show_search="search")
         banks = opened.select(

@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any, cast
 
@@ -9,18 +10,17 @@ import gradio as gr
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from markupsafe import Markup
 
-from stategate.envs.protocols import Chunk
 from stategate.graph.session import StepResult
 from stategate.nodes.act.answerability import WROTE
 from stategate.nodes.observe.qa import QaEnv
-from stategate.nodes.protocols import BuiltContext
 from stategate.stores.corpus.corpus import Changes, corpus_names
 from stategate.stores.corpus.documents import SUFFIXES
+from stategate.stores.progress import reports_to
 from stategate.ui.app.agents import Conversation
-from stategate.ui.app.context import render_context
+from stategate.ui.app.context import shown_pieces
 from stategate.ui.app.html import brief, day, empty, macros, note
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_move, on_moves
+from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events, shown_on
 from stategate.ui.app.tabs.episode_view import render_pipeline
 from stategate.ui.app.workspace import Workspace
 
@@ -29,6 +29,7 @@ _CONTEXTS = ("recall", "rico", "query_rag")
 _ACTORS = ("extract", "answer")
 _FORGET = "To forget: Memory tab, click a fact, then the red button Forget fact. Facts:"
 _NAMED = 12  # files of an upload that its summary names
+_LOOK = 0.25  # seconds between two looks at an answer that is being written
 _FACTS = 8  # of long-term memory that stand beside the conversation
 _HINT = "The passages that it was made from, with their scores, and the turns before it."
 
@@ -54,7 +55,7 @@ def chat_entries(messages: Iterable[BaseMessage]) -> list[dict[str, str]]:
 class QaTab(common.AgentTab):
     """The tab's components and what they do."""
 
-    def __init__(self, app: App, pipeline: gr.HTML) -> None:
+    def __init__(self, app: App, pipeline: gr.HTML, opened: gr.Tab) -> None:
         self.app, self.pipeline = app, pipeline
         with gr.Row(elem_classes="sg-agentbar"):
             label = "Corpus (or a folder)"
@@ -65,17 +66,11 @@ class QaTab(common.AgentTab):
             label = "Actor (extract: no model)"
             self.actor = common.radio(label, "qa-actor", 190, choices=list(_ACTORS))
         with gr.Row(elem_classes="sg-controls"):
-            self.upload = gr.UploadButton(
-                "Add files to the corpus",
-                elem_id="sg-qa-upload",
-                file_count="multiple",
-                file_types=list(SUFFIXES),
-                size="md",
-                scale=0,
-                min_width=170,
-            )
+            how: dict[str, Any] = {"file_count": "multiple", "file_types": list(SUFFIXES)}
+            label = "Add files to the corpus"
+            self.upload = common.upload_button(label, "qa-upload", 170, **how)
             self.fresh = common.button("New conversation", "qa-new", 150)
-        self.status = gr.HTML(elem_id="sg-qa-status")
+        self.status = common.status_line("qa-status")
         with gr.Row(elem_classes="sg-stage"):
             with gr.Column(scale=6):
                 self.chat = gr.Chatbot(
@@ -89,12 +84,25 @@ class QaTab(common.AgentTab):
                     render_markdown=False,
                 )
                 with gr.Row(elem_classes="sg-controls"):
-                    self.question = common.bare_box("your question", "question", 6)
+                    bare = {"show_label": False, "container": False, "scale": 6}
+                    hint = "your question"
+                    self.question = common.box(hint, "question", 200, placeholder=hint, **bare)
                     self.send = common.button("Ask", "ask", 80, variant="primary")
             with gr.Column(scale=5):
                 self.remembered = gr.HTML(elem_id="sg-remembered")
                 self.sources = gr.HTML(elem_id="sg-sources")
-        self.outputs = self.parts()
+        outputs = self.parts()
+        tab = app.tab
+        for shows in (opened.select, tab.change):  # a page that is reloaded may have no name yet
+            shows(self.show, [tab], outputs, **QUIET)
+        puts = [self.send.click, self.question.submit]
+        gr.on(puts, self.ask, [tab, self.question], outputs, **shown_on(self.status))
+        self.upload.upload(self.add, [tab, self.upload], outputs, **shown_on(self.status))
+        gr.on([self.chat.clear, self.fresh.click], self.restart, [tab], outputs, **QUIET)
+        bar = [tab, self.corpus, self.context, self.actor]
+        choosing = [self.corpus.input, self.context.input, self.actor.input]
+        changed = [self.corpus, self.status, self.send, self.pipeline]
+        gr.on(choosing, self.choose, bar, changed, **QUIET)
 
     @on_event
     def show(self, workspace: Workspace) -> Update:
@@ -102,15 +110,14 @@ class QaTab(common.AgentTab):
         return self._update(workspace.conversation)
 
     def _update(self, talk: Conversation) -> Update:
-        own = talk.settings
-        names = list(dict.fromkeys(["sample", *corpus_names(), own["corpus"]]))
+        config = talk.config
         return {
             self.chat: chat_entries(talk.messages),
             self.sources: self._sources(talk),
             self.remembered: self._remembered(talk),
-            self.corpus: gr.update(choices=names, value=own["corpus"]),
-            self.context: _choices(_CONTEXTS, own["context"]),
-            self.actor: _choices(_ACTORS, own["actor"]),
+            self.corpus: _choices(["sample", *corpus_names()], talk.corpus),
+            self.context: _choices(_CONTEXTS, config.context.kind),
+            self.actor: _choices(_ACTORS, config.actor.kind),
             **self.idle(),
         }
 
@@ -119,11 +126,7 @@ class QaTab(common.AgentTab):
         button: Update = {self.send: gr.update(interactive=True)}
         if not values:
             return button
-        return {**button, self.corpus: self.app.of(str(values[0])).conversation.settings["corpus"]}
-
-    def busy(self) -> Update:
-        """Return the buttons as they are while something goes on."""
-        return {self.send: gr.update(interactive=False)}
+        return {**button, self.corpus: self.app.of(str(values[0])).conversation.corpus}
 
     def _sources(self, talk: Conversation) -> Markup:
         if talk.last is None:
@@ -131,12 +134,12 @@ class QaTab(common.AgentTab):
         last, agent = talk.last[0], talk.last[1].agent
         chunks = cast(QaEnv, agent.config.env).source(last.observation, agent.resources).all()
         costs = f"answered in {brief(last.seconds)}: {last.decision.reason}"
-        read = f"read: {', '.join(sources_of(last.context, chunks)) or 'no passage'}"
-        titles = {c.id: str(c.data.get("title") or c.data.get("document") or c.id) for c in chunks}
+        titles = {c.id: str(c.data.get("document") or c.id) for c in chunks}
         pieces = tuple(replace(p, id=titles.get(p.id, p.id)) for p in last.context.pieces)
         named, budget = replace(last.context, pieces=pieces), agent.config.context.budget
-        context = render_context(named, budget, title="What the answer was made from")
-        return macros("parts").muted(costs) + macros("parts").muted(read) + context
+        title, drawn = "What the answer was made from", shown_pieces(named)
+        context = macros("context").context(title, named, budget, drawn, {})
+        return macros("parts").muted(costs) + context
 
     def _remembered(self, talk: Conversation) -> Markup:
         """Draw the newest facts of long-term memory: those that the last answer quotes first."""
@@ -147,35 +150,32 @@ class QaTab(common.AgentTab):
         rows = [(f.text, f.text in said, day(f.valid_to)) for f in facts[:_FACTS]]
         return macros("parts").remembered(rows, len(facts))
 
-    @on_moves
-    async def ask(self, workspace: Workspace, question: str) -> Updates:
+    @on_events
+    def ask(self, workspace: Workspace, question: str) -> Updates:
         """Put a question and show the answer as it is written."""
         question, talk = (question or "").strip(), workspace.conversation
-        history = [m for m in await common.in_thread(lambda: talk.messages) if m.text]
+        history = [message for message in talk.messages if message.text]
         if not history or (history[-1].type, history[-1].text) != ("human", question):
             history.append(HumanMessage(question))
-        written: list[str] = []
-        thread = talk.thread
-        label = f"{talk.settings['actor']} is answering …"
-        yield {
-            self.chat: chat_entries(history),
-            self.question: "",
-            self.status: common.working(label),
-            **self.busy(),
-        }
-        try:
-            async for progress in common.moving(label, talk.ask, question, written.append):
-                if talk.thread != thread:  # another conversation was begun
-                    return
-                answer = [AIMessage("".join(written))] if written else []
-                yield {self.chat: chat_entries([*history, *answer]), self.status: progress}
-        except Exception:
-            if talk.thread == thread:
-                yield {self.question: question}  # to be asked again
-            raise
-        if talk.thread == thread and talk.last is not None:
-            update = await common.in_thread(self._update, talk)
-            yield {**update, self.status: _told(talk.last[0])}
+        written, lines, thread = ["…"], [""], talk.thread
+
+        def answer() -> StepResult:
+            with reports_to(lambda line, _: lines.append(line)):
+                return talk.ask(question, written.append)
+
+        yield {self.question: "", self.send: gr.update(interactive=False)}
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(answer)
+            while wait([asked], _LOOK).not_done and talk.thread == thread:
+                text = "".join(written[1:]) or written[0]
+                entries = chat_entries([*history, AIMessage(text)])
+                yield {self.chat: entries, self.status: note(lines[-1]) if lines[-1] else ""}
+        if talk.thread != thread:  # another conversation was begun
+            return
+        if asked.exception() is not None:
+            yield {self.chat: chat_entries(history), self.question: question}  # to be asked again
+        result = asked.result()
+        yield {**self._update(talk), self.status: _told(result)}
 
     @on_event
     def restart(self, workspace: Workspace) -> Update:
@@ -189,37 +189,17 @@ class QaTab(common.AgentTab):
         workspace.conversation.choose(corpus=corpus, context=context, actor=actor)
         return {self.pipeline: render_pipeline(workspace.shown)}
 
-    @on_move("reading the files …")
+    @on_event
     def add(self, workspace: Workspace, files: list[str] | None) -> Update:
         """Read uploaded files into the tab's corpus, telling how far it is."""
         talk = workspace.conversation
         changes = talk.add_files(files or ())
-        return {**self._update(talk), self.status: _added(changes, talk.settings["corpus"])}
-
-    def wire(self, opened: gr.Tab) -> None:
-        """Connect; ``opened`` is the tab."""
-        tab, outputs = self.app.tab, self.outputs
-        for shows in (opened.select, tab.change):  # a page that is reloaded may have no name yet
-            shows(self.show, [tab], outputs, **QUIET)
-        puts = [self.send.click, self.question.submit]
-        gr.on(puts, self.ask, [tab, self.question], outputs, **QUIET)
-        self.upload.upload(self.add, [tab, self.upload], outputs, **QUIET)
-        gr.on([self.chat.clear, self.fresh.click], self.restart, [tab], outputs, **QUIET)
-        bar = [tab, self.corpus, self.context, self.actor]
-        choosing = [self.corpus.input, self.context.input, self.actor.input]
-        changed = [self.corpus, self.status, self.send, self.pipeline]
-        gr.on(choosing, self.choose, bar, changed, **QUIET)
+        return {**self._update(talk), self.status: _added(changes, talk.corpus)}
 
 
-def _choices(kinds: Sequence[str], now: str) -> dict[str, Any]:
-    """Return the choice between kinds and the one that is there now."""
-    return gr.update(choices=list(dict.fromkeys([*kinds, now])), value=now)
-
-
-def sources_of(context: BuiltContext, chunks: Sequence[Chunk]) -> list[str]:
-    """Return the names of the documents that a context quotes, in its order."""
-    names = {c.id: str(c.data["document"]) for c in chunks if "document" in c.data}
-    return list(dict.fromkeys(names[p.id] for p in context.pieces if p.text and p.id in names))
+def _choices(names: Sequence[str], now: str) -> dict[str, Any]:
+    """Return the choice between names and the one that is there now."""
+    return gr.update(choices=list(dict.fromkeys([*names, now])), value=now)
 
 
 def _told(last: StepResult) -> Markup:

@@ -48,7 +48,7 @@ class RunsTab(common.Tab):
         with gr.Row(elem_classes="sg-agentbar"):
             label = "Run directory (choose, search by typing, or write a path)"
             self.choice = choice(label, "run", allow_custom_value=True)
-        self.status = gr.HTML(elem_id="sg-run-status")
+        self.status = common.status_line("run-status")
         self.facts = gr.HTML(empty("No run open", _HINT), elem_id="sg-run-facts")
         with gr.Column(visible=False) as self.panel:
             self.rows = frame("run-rows", "Results")

@@ -2,7 +2,6 @@
 
 import gradio as gr
 import yaml
-from markupsafe import Markup
 
 from stategate.graph.config import Config, load_config
 from stategate.nodes.protocols import SLOTS
@@ -12,8 +11,8 @@ from stategate.stores.files import read_yaml
 from stategate.ui.app.guard import bounds
 from stategate.ui.app.html import macros, note
 from stategate.ui.app.tabs import common
-from stategate.ui.app.tabs.common import QUIET, App, Update, button, on_event, on_move
-from stategate.ui.app.tabs.episode import EpisodeTab, open_first
+from stategate.ui.app.tabs.common import QUIET, App, Update, button, on_event, shown_on
+from stategate.ui.app.tabs.episode import EpisodeTab
 from stategate.ui.app.workspace import Workspace
 
 
@@ -24,7 +23,7 @@ class SettingsTab(common.AgentTab):
         self.app, self._episode, self._places = app, episode, places
         with gr.Row(elem_classes="sg-controls"):
             self.apply = button("Apply to this tab", "apply", 150, variant="primary")
-        self.status = gr.HTML(elem_id="sg-settings-status")
+        self.status = common.status_line("settings-status")
         if broken := registry().broken:
             lines = "; ".join(f"{name}: {why}" for name, why in broken.items())
             gr.HTML(note(lines, "warn", "Plug-ins that did not load."))
@@ -40,14 +39,15 @@ class SettingsTab(common.AgentTab):
                     buttons=["copy", "download"],
                 )
             with gr.Column(scale=5):
-                self.kinds = gr.HTML(render_kinds(), elem_id="sg-kinds")
+                drawn = macros("frame").kinds(SLOTS, registry(), "context")
+                self.kinds = gr.HTML(drawn, elem_id="sg-kinds")
         self.base = gr.State("")
         tab, text = app.tab, [self.text, self.base, self.status]
         opened.select(self.show, [tab, self.base], text, **QUIET)
         turned = [places, self.kinds, *text]
         episode.pipeline.click(self.turn_to, [tab, self.base], turned, **QUIET)
         outputs = [*text, *episode.outputs]
-        self.apply.click(self.use, [tab, self.text], outputs, **QUIET)
+        self.apply.click(self.use, [tab, self.text], outputs, **shown_on(self.status))
 
     @on_event
     def show(self, workspace: Workspace, base: str) -> Update:
@@ -55,46 +55,32 @@ class SettingsTab(common.AgentTab):
         text = as_yaml(workspace.shown)
         return {} if text == base else {self.text: text, self.base: text}
 
-    @on_move("opening the world …")
+    @on_event
     def use(self, workspace: Workspace, text: str) -> Update:
         """Give this agent to the episode or, where it answers questions, to the conversation."""
-        config, replaced = self.app.agents.fitted(config_of(text), workspace.shown)
+        config, changed = self.app.agents.moved(config_of(text), workspace.shown)
         bounds.require_config(config.model_dump(mode="json"))
         is_asking = config.env.kind == "qa"
         if is_asking:
             workspace.conversation.configure(config)
         else:
-            self._play(workspace, config)
+            workspace.configure(config)
         workspace.is_asking = is_asking
         what = "the QA tab answers" if is_asking else "this browser tab plays"
         lead = f"Applied: {what} with it from now on."
-        applied = note(". ".join(replaced), "warn" if replaced else "good", lead)
+        world = f"{', '.join(changed)}: as {config.env.kind} begins" if changed else ""
+        applied = note(world, "warn" if changed else "good", lead)
         written = as_yaml(config)
         own: Update = {self.text: written, self.base: written, self.status: applied}
         return {**self._episode.show(workspace), **own}
 
-    def _play(self, workspace: Workspace, config: Config) -> None:
-        """Begin the episode again with an agent; in another world its first task."""
-        session = workspace.session
-        task = dict(session.values.get("episode") or {}) if session is not None else {}
-        workspace.configure(config)
-        if task.pop("env", None) == config.env.kind and task:
-            workspace.start(task)
-        else:
-            open_first(workspace)
-
     @on_event
     def turn_to(self, workspace: Workspace, base: str, event: gr.EventData) -> Update:
         """Open the settings of the node that was clicked in the flow line."""
-        kinds = render_kinds(common.chosen(event, "slot"))
+        kinds = macros("frame").kinds(SLOTS, registry(), common.chosen(event, "slot"))
         text = as_yaml(workspace.shown)
         edit: Update = {} if text == base else {self.text: text, self.base: text}
         return {self._places: gr.Tabs(selected="settings"), self.kinds: kinds, **edit}
-
-
-def render_kinds(opened: str = "context") -> Markup:
-    """Draw what may fill each slot: a kind, what it does, who brought it, its parameters."""
-    return macros("frame").kinds(SLOTS, registry(), opened)
 
 
 def config_of(text: str) -> Config:

@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from stategate.envs.messages.history import calls_text, key_of, text_of, tokens_of
 from stategate.envs.messages.needs import calls_in
 from stategate.evals.arms import NOTHING, ORACLE, Reading
+from stategate.evals.core.reports import cells
 from stategate.evals.replay import BILLERS, Replay, metrics_of, replay
 from stategate.graph.exported import read_messages
 from stategate.stores.errors import UserError
@@ -18,19 +19,9 @@ from stategate.ui.app.tabs.common import QUIET, Update, button, choice, frame, o
 
 _KINDS = ["compress", "compress:need=", "window", "full", "query_rag"]
 _KINDS += ["last", "clear", "mask", "summary", ORACLE]
-#: The metrics of ``stategate replay`` that the summary shows, with their names here.
-_METRICS = {
-    "model_tokens": "tokens read",
-    "dollars_anthropic": "$ (Anthropic)",
-    "dollars_openai": "$ (OpenAI)",
-    "cached_share": "share cached",
-    "over_budget": "calls over budget",
-    "needs": "values needed",
-    "readable_needs": "of these readable",
-    "tool_needs": "needed from results alone",
-    "tool_readable": "readable of those",
-    "recalls": "recalls to mend it",
-}
+#: The metrics of ``stategate replay`` that the summary shows.
+_METRICS = "model_tokens dollars_anthropic dollars_openai cached_share over_budget needs readable"
+_METRICS += " tool_needs readable_tool recalls"
 _MOST, _WIDE = 300, 1070  # characters of a message that a cell shows; pixels of all builders
 _HINT = "A JSON file or a checkpoint database; #2 or #thread-1 after it names one of its threads"
 _UPLOAD, _FILES = "Upload a file", [".json", ".jsonl", ".gz", ".sqlite", ".db"]
@@ -61,22 +52,15 @@ class ThreadsTab(common.Tab):
             )
         with gr.Row(elem_classes="sg-controls"):
             self.open_button = button("Show", "msg-open", 90, variant="primary")
-            self.upload = gr.UploadButton(
-                _UPLOAD,
-                elem_id="sg-msg-upload",
-                file_types=_FILES,
-                size="md",
-                scale=0,
-                min_width=150,
-            )
-        self.status = gr.HTML(elem_id="sg-msg-status")
+            self.upload = common.upload_button(_UPLOAD, "msg-upload", 150, file_types=_FILES)
+        self.status = common.status_line("msg-status")
         with gr.Column(visible=False) as self.panel:
             models = " and ".join(BILLERS.values())
             label = (
                 f"The whole thread, billed by the rules of prefix caching at the rates of {models}"
             )
-            heads = ["builder", *_METRICS.values()]
-            self.summary = frame("msg-summary", label, heads, column_widths=[110] * len(heads))
+            widths = [110] * (len(_METRICS.split()) + 1)
+            self.summary = frame("msg-summary", label, column_widths=widths)
             self.call = gr.Slider(1, 2, value=1, step=1, label="Call", elem_id="sg-msg-slider")
             self.table = frame("msg-call", "Each message as each builder shows it", ["#"])
         self.state = gr.State(None)
@@ -117,7 +101,11 @@ class ThreadsTab(common.Tab):
         ]
         names = [NOTHING, *(kind for kind in kinds if kind != NOTHING)]
         replays = [replay(messages, kind, int(budget)) for kind in names]
-        bills = [metrics_of(messages, one) for one in replays]
+        rows = []
+        for one in replays:
+            bill = metrics_of(messages, one)
+            rows.append({"builder": one.kind, **{key: bill.get(key) for key in _METRICS.split()}})
+        heads, data = cells(rows)
         count = len(replays[0].readings)
         return {
             self.state: (messages, replays),
@@ -125,10 +113,7 @@ class ThreadsTab(common.Tab):
             self.upload: gr.update(
                 label=f"Uploaded: {Path(uploaded).name}" if uploaded else _UPLOAD
             ),
-            self.summary: [
-                [one.kind, *(_figure(bill[metric]) for metric in _METRICS)]
-                for one, bill in zip(replays, bills, strict=True)
-            ],
+            self.summary: gr.update(value={"headers": heads, "data": data}),
             self.call: gr.update(maximum=max(count, 2), value=count, label=f"Call (of {count})"),
             **self.look((messages, replays), count),
         }
@@ -152,11 +137,6 @@ class ThreadsTab(common.Tab):
         table = {"headers": ["#", "role", *heads], "data": rows}
         width = max(_WIDE // len(heads), 260)  # all builders side by side, where there is room
         return {self.table: gr.update(value=table, column_widths=[44, 80, *[width] * len(heads)])}
-
-
-def _figure(value: float) -> str:
-    """Return a figure with four digits, thousands with all."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _shown(reading: Reading, message: BaseMessage, place: int) -> str:
