@@ -318,7 +318,7 @@ def _strays(
     """
     is_document = np.array([bool(one.passage) for one in quotable])
     held = np.array([_shared(about, f"{one.title} {one.passage or one.text}") for one in quotable])
-    return is_document & (is_far | (held < _SAME_SUBJECT * held.max()))
+    return np.asarray(is_document & (is_far | (held < _SAME_SUBJECT * held.max())))
 
 
 def _nearness(
