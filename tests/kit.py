@@ -272,10 +272,11 @@ def fact_piece(day: str, said: str) -> Piece:
     return piece_of("fact", *dated, ("lead", ' the user said: "'), ("said", said), ("lead", '"\n'))
 
 
-def question_piece(question: str) -> Piece:
-    """Return the question that closes a conversation's prompt."""
+def question_piece(question: str, about: str = "") -> Piece:
+    """Return the question that closes a conversation's prompt, and what it follows up on."""
     return piece_of(
         "question",
+        *((("lead", "About: "), ("about", about)) if about else ()),
         ("lead", "Question: "),
         ("instruction", question),
         ("lead", "\nAnswer:\n"),

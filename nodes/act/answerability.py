@@ -11,12 +11,13 @@ from typing import Literal
 
 import numpy as np
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from numpy.typing import NDArray
 
 from stategate.language.sentences import sentences
 from stategate.language.utterance import is_asking, read_sentence
 from stategate.language.words import CALENDAR, CARDINALS
 from stategate.nodes.models.calls import Ask
-from stategate.nodes.models.judge import sentence_chances
+from stategate.nodes.models.judge import following_up, sentence_chances
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
 from stategate.stores.corpus.lexical import words
@@ -51,6 +52,8 @@ _READ = 8  # sentences that the judge reads, the best by words and meaning
 _ANSWERS, _NEAR = 0.5, 0.1  # chance that answers; difference of two that are nearly as likely
 #: Cosine below which a document's sentence that shares no word with a question is of another subject.
 _SUBJECT = 0.35
+#: Share of the best passage's words of a follow-up's subject, below which one is of another subject.
+_SAME_SUBJECT = 0.5
 _ABOVE = 1e-3  # by which what holds stands above what it closed
 _BACKED = 0.75  # cosine and half the shared words, from which a sentence was taken from another
 
@@ -259,7 +262,7 @@ def judge(
     question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder, is_judged: bool
 ) -> Support:
     """Score each quotable for a question that follows up on ``about``, and the best one's chance."""
-    query = f"{about} {question}".strip()
+    query = following_up(question, about)
     meaning, shared = _nearness(query, question, quotable, embedder)
     scores = meaning + _SHARED * shared
     read = np.argsort(-scores, kind="stable")[:_READ]
@@ -268,9 +271,7 @@ def judge(
         chances[read] = [answer_chance(float(meaning[i]), float(shared[i])) for i in read]
     elif is_judged:
         chances[read] = sentence_chances(query, [quotable[i].whole for i in read])
-        # The judge has read few sentences of other subjects: "What is my dog called?"
-        is_document = np.array([bool(one.passage) for one in quotable])
-        chances[is_document & (shared == 0) & (meaning < _SUBJECT)] = 0
+        chances[_strays(about, quotable, (shared == 0) & (meaning < _SUBJECT))] = 0
     return _current_first(Support(quotable, np.asarray(scores + chances), chances))
 
 
@@ -288,6 +289,19 @@ def _current_first(evidence: Support) -> Support:
             scores[place] = max(scores[place], scores[i] + _ABOVE)
             chances[place] = max(chances[place], chances[i])
     return replace(evidence, scores=scores, chances=chances)
+
+
+def _strays(
+    about: str, quotable: Sequence[Quotable], is_far: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Say which sentences stand in documents of another subject, of which the judge has read few.
+
+    They are far from the question ("What is my dog called?"), or it follows up on another subject:
+    their passages hold less than half as many words of ``about`` as the best.
+    """
+    is_document = np.array([bool(one.passage) for one in quotable])
+    held = np.array([_shared(about, f"{one.title} {one.passage or one.text}") for one in quotable])
+    return np.asarray(is_document & (is_far | (held < _SAME_SUBJECT * held.max())))
 
 
 def _nearness(
@@ -326,7 +340,7 @@ async def strong_support(evidence: Support, context: BuiltContext, ask: Ask) -> 
     question. Each call is one token; a server without log-probabilities says 1 or 0.
     """
     questions = context.visible("question")
-    question = " ".join(p.says("about") + " " + p.says("instruction") for p in questions).strip()
+    question = " ".join(following_up(p.says("instruction"), p.says("about")) for p in questions)
     order = np.argsort(-evidence.scores, kind="stable")
     places: dict[str, list[int]] = {}
     for place in map(int, order):

@@ -30,7 +30,7 @@ from stategate.nodes.build_context.assemble import (
     page_piece,
     size_of,
 )
-from stategate.nodes.models.judge import judged_question
+from stategate.nodes.models.judge import following_up, judged_question
 from stategate.nodes.protocols import (
     BuiltContext,
     ContextBuilder,
@@ -116,7 +116,7 @@ class ConversationContext(ContextParams):
             earlier = request.events if self.history_tokens else ()
             stands_alone = read_utterance(question_text).purpose in ("correction", "wish")
             about = "" if stands_alone else followed_turn(question_text, earlier)
-            query = f"{about} {question_text}" if about else question_text
+            query = following_up(question_text, about)
             question, remaining = _question(question_text, about, request)
             history = self._history(request.events, remaining // 3)
             remaining -= size_of(history)

@@ -20,6 +20,14 @@ def _reader(checkpoint: str) -> PairReader:
     return PairReader(*load_arrays(checkpoint, "judge"))
 
 
+def following_up(question: str, about: str) -> str:
+    """Return a question with the words of the one that it follows up on: "How deep is it? (lake)".
+
+    Put in front, these words would spoil the question for the judge.
+    """
+    return f"{question} ({about})" if about else question
+
+
 def fact_chances(question: str, facts: Sequence[str]) -> list[float]:
     """Return the probability that each fact of memory answers ``question``."""
     return _reader("judge").chances([(question, fact[:_MAX_CHARACTERS]) for fact in facts])

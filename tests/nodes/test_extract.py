@@ -74,6 +74,20 @@ def test_only_what_answers_as_well_is_quoted_and_no_earlier_answer():
     assert answered(decide(asked, piece_of("history", *said)).action) == NOTHING_FOUND
 
 
+NYOS = passage_piece("It fills a crater, and it is about 208 metres deep.", "Lake Nyos")
+TUBE = passage_piece("A team of the BBC filmed its growth in 2011.", "Brinicle")
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [("happened Lake Nyos 1986", "It fills a crater"), ("brinicle growth", NOTHING_FOUND)],
+)
+def test_a_follow_up_is_answered_from_a_document_of_its_subject_alone(about, said):
+    context = context_of(NYOS, TUBE, question_piece("How deep is it?", about))
+    decision = Extract().build(Resources(None, MiniLM()))(context, 0)
+    assert answered(decision.action).startswith(said)
+
+
 def test_the_judges_chance_is_the_probability_of_yes_beside_no():
     tokens = [("Yes", 0.6), (" yes", 0.1), ("No", 0.1), ("Maybe", 0.2)]
     top = [{"token": token, "logprob": log(chance)} for token, chance in tokens]
