@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from stategate.stores.files import write_lines
 from stategate.stores.sql import Database, Json, Schema, Text, Whole, create_tables
 from stategate.stores.traces import Event
 
@@ -143,6 +144,10 @@ class TraceStore:
         e = _events.c
         query = sa.select(e.kind, e.text, e.step).where(e.episode_id == episode_id)
         return [Event(*row) for row in self._db.rows(query.order_by(e.step, e.place))]
+
+    def export_jsonl(self, path: str | Path) -> int:
+        """Write all episodes as JSON lines, whole or not at all; returns how many."""
+        return write_lines(path, self.exported())
 
     def exported(self) -> Iterator[dict[str, Any]]:
         """Yield all episodes, oldest first, in the form of an export's lines (see ``traces``).

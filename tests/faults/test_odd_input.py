@@ -19,7 +19,7 @@ from stategate.graph import load_config
 from stategate.graph.exported import read_messages
 from stategate.nodes.act.replies import parse
 from stategate.nodes.models.calls import json_in
-from stategate.stores.assets.downloads import SourceError, download
+from stategate.stores.assets.downloads import SourceError, byte_progress, download
 from stategate.stores.assets.weights import load_arrays
 from stategate.stores.errors import UserError
 from stategate.stores.files import read_yaml
@@ -157,7 +157,7 @@ def test_a_download_ends_where_the_file_should(tmp_path, path):
                 sent.append(1)
 
     with serving(pour) as url, pytest.raises(SourceError, match="3 MB"):
-        download(f"{url}/{path}", tmp_path / "x", 3_000_000)
+        download(f"{url}/{path}", tmp_path / "x", byte_progress(3_000_000, "x"))
     assert not (tmp_path / "x").exists()
     assert len(sent) < 100
 
