@@ -21,6 +21,7 @@ Block: TypeAlias = str | dict[str, Any]
 #: Characters above which a result is cut (some 50,000 tokens), and those kept of its start and end.
 LARGEST = 200_000
 BEGINNING, _END = 80_000, 20_000
+_PAGE = 8_000  # characters of HTML above which its tags are left out
 #: Quoted for a message that holds only images or files.
 NO_TEXT = "[no text]"
 #: Tokens of an image, at most, at the resolution that OpenAI and Anthropic scale it to.
@@ -65,16 +66,16 @@ def text_of(message: BaseMessage) -> str:
 
 @lru_cache(maxsize=2048)
 def bounded(text: str) -> str:
-    """Return JSON as an outline, HTML as its visible text, and any other text as it is.
+    """Return JSON as an outline, a long page of HTML as its visible text, any other text as it is.
 
-    A text above ``LARGEST`` is cut to its first and last lines.
+    A text above ``LARGEST`` is cut to its first and last lines. Short HTML keeps its attributes.
     """
     if len(text) > LARGEST:
         head, tail = text[:BEGINNING], text[-_END:]
         head, tail = head[: head.rfind("\n") + 1] or head, tail[tail.find("\n") + 1 :]
         text = f"{head}…\n{tail}"
     shorter = outline(text)
-    is_page = not isinstance(shorter, Outline) and is_html(text)
+    is_page = len(text) > _PAGE and not isinstance(shorter, Outline) and is_html(text)
     return (is_page and readable(text)) or shorter
 
 

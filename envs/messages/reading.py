@@ -92,10 +92,10 @@ def spans(text: str) -> tuple[Span, ...]:
 
 
 def is_html(text: str) -> bool:
-    """Say whether ``text`` is HTML: it begins as a page does, or has many tags."""
-    start = text.lstrip()[:20_000]
-    is_page = re.match(r"<!doctype html|<html\b", start, re.I) is not None
-    return is_page or len(_TAG.findall(start)) >= max(4, len(start) // 400)
+    """Say whether ``text`` is HTML: it begins with a page or with a block element (XML does not)."""
+    first = _TAG.match(text.lstrip())
+    name = first[2].lower() if first and first[2] else ""
+    return name in ("!doctype", "html", "head") or name in _BLOCKS
 
 
 def readable(page: str) -> str:
