@@ -156,8 +156,9 @@ def test_a_download_ends_where_the_file_should(tmp_path, path):
                 handler.wfile.write(b"x" * (1 << 20))
                 sent.append(1)
 
-    with serving(pour) as url, pytest.raises(SourceError, match="3 MB"):
-        download(f"{url}/{path}", tmp_path / "x", byte_progress(3_000_000, "x"))
+    refused = pytest.raises(SourceError, match="3 MB")
+    with serving(pour) as url, byte_progress(3_000_000, "x") as bar, refused:
+        download(f"{url}/{path}", tmp_path / "x", bar)
     assert not (tmp_path / "x").exists()
     assert len(sent) < 100
 

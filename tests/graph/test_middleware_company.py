@@ -148,7 +148,7 @@ def test_the_note_of_a_huge_result_counts_all_that_no_model_reads() -> None:
 
 
 PAGE = "<html><head><title>T</title></head><body><h1>Prices</h1>" + "".join(
-    f'<p class="row" data-n="{i}">Item {i} costs <b>{i} coins</b>.</p>' for i in range(12)
+    f'<p class="row" data-n="{i}">Item {i} costs <b>{i} coins</b>.</p>' for i in range(160)
 )
 
 
@@ -161,3 +161,7 @@ def test_of_html_the_visible_text_is_read_and_the_note_says_what_is_missing() ->
     assert "[cut " in shown
     assert PAGE in recalled(names_of(messages)[-1], messages, 4000)
     assert messages_read(messages, budget=8000, keep_whole=["look"])[-1].text == PAGE
+    short = result.model_copy(
+        update={"content": f"{PAGE[:400]}</p>"}
+    )  # its attributes may be needed
+    assert messages_read([*messages[:2], short], budget=8000)[-1].text == short.content
