@@ -392,7 +392,8 @@ def _legal_form(agent: Agent, action: str, observation: Observation) -> str:
     for legal in (text, parse(text, observation.actions)):
         if legal is not None and agent.resources.profile.view.actions.accepts(legal, observation):
             return legal
-    nearest = get_close_matches(action, observation.actions, n=5, cutoff=0)
+    start = action[:200]
+    nearest = get_close_matches(start, observation.actions, n=5, cutoff=0)
     more = len(observation.actions) - len(nearest)
     possible = ", ".join(nearest) + (f" and {more} more" if more else "")
-    raise UserError(f"illegal action '{action[:200]}' on this page: possible are {possible}")
+    raise UserError(f"illegal action '{start}' on this page: possible are {possible}")

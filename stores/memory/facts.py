@@ -5,7 +5,7 @@ statement keeps the time until which it held, and the fact that ended it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -161,9 +161,19 @@ def _validity(rows: Sequence[Any]) -> dict[str, Any]:
     return held
 
 
-#: A row of a fact that went: its number, its words, and where it was told. ``speaker`` and ``about``
-#: are what stood in front of the words where they were embedded.
-Erased = Any
+class Erased(NamedTuple):
+    """A fact that went: its number, its words, and where it was told.
+
+    ``speaker`` and ``about`` are what stood in front of the words where they were embedded.
+    """
+
+    id: int
+    text: str
+    thread_id: str
+    episode_id: str
+    step: int
+    speaker: str
+    about: str
 
 
 def erase_facts(
@@ -186,6 +196,7 @@ def erase_facts(
         named.append(f.thread_id.in_({thread, thread_of(user, thread)}))
     if source is not None:
         named.append(f.source == source)
-    told = (f.id, f.text, f.thread_id, f.episode_id, f.step, f.speaker, f.about)
+    told = [f[name] for name in Erased._fields]
     # Their statements go with them, and what they ended holds again.
-    return db.execute(tables.facts.delete().where(own, *named).returning(*told)).all()
+    erased = db.execute(tables.facts.delete().where(own, *named).returning(*told))
+    return sorted(Erased(*row) for row in erased)
