@@ -106,7 +106,7 @@ def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
     ("words", "told"),
     [
         (["--goal", "99999"], "no task 99999"),
-        (["--goal", "x"], "'--goal' / '--game': a whole number, not 'x'"),
+        (["--goal", "x"], "'--goal' / '--game': Input should be a valid integer"),
         (["--set", "context.kind=windo"], "did you mean 'window'"),
         (["--set", "contxt.kind=full"], "did you mean 'context'?"),
         (["--set", "context.budgt=4"], "did you mean 'budget'?"),
@@ -120,9 +120,9 @@ def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
         (["--actor", "human"], "in the app: stategate ui --config "),
         (["--json", "/proc/x/y"], "/proc/x/y"),
         (["--json", "/proc"], "is a folder"),
-        (["--embedder", "x"], "write --set embedder.kind=VALUE"),
-        (["--patience", "x"], "write --set actor.patience=VALUE"),
-        (["--show", "pages"], "; for example: stategate run webshop --task goal=3"),
+        (["--embedder", "x"], "No such option: --embedder (see stategate run --help)"),
+        (["--budgt", "5"], "--budget"),
+        (["--show", "pages"], "'pages' is not one of 'page', 'context' (see stategate run --help)"),
     ],
 )
 def test_mistakes_are_one_line_and_write_nothing(agent, words, told, tmp_path):
@@ -141,14 +141,15 @@ def test_mistakes_of_other_commands(tmp_path):
         port = taken.getsockname()[1]
         for words, told in (
             (("run", "nosuch"), "webshop-policy"),
-            (("rnu",), "run"),
-            (("memroy",), "(did you mean 'memory'?)"),
+            (("rnu",), "Did you mean 'run'?"),
+            (("memroy",), "Did you mean 'memory'?"),
+            (("xyzzy",), "No such command 'xyzzy' (see stategate --help)"),
             (("ask", "Why?", "--set", "actor.kind=policy"), "human, noisy, scripted"),
             (("kinds", "contxt"), "did you mean 'context'?"),
             (("checkpoints", "prune", "--where", tmp_path / "none.sqlite"), "no database of"),
             (("checkpoints", "prune", "--thread", "nosuch"), "no thread 'nosuch'"),
             (("train", "tagger", "--set", f"people={tmp_path}/x.gz"), "--set people=PATH"),
-            (("train", "tagger", "--epochs", "3"), "write --set epochs=VALUE"),
+            (("train", "tagger", "--epochs", "3"), "(see stategate train tagger --help)"),
             (("ui", "--host", "nowhere.invalid"), "no address 'nowhere.invalid'"),
             (("rank", "Who?", "--corpus", tmp_path / "a.md", "--model", "nosuch"), "smollm2-135m"),
             (("kinds", "compress"), "a kind of context: stategate kinds context"),

@@ -63,11 +63,6 @@ class Commands(TyperGroup):
             command_app = getattr(import_module(f"stategate.ui.cli.{module}"), app_name)
             self.commands[name] = typer.main.get_command(command_app)
             self.commands[name].name = name
-        elif name and not name.startswith("-"):
-            from stategate.nodes.registry import suggestion
-            from stategate.stores.errors import UserError
-
-            raise UserError(f"there is no command '{name}' ({suggestion(name, COMMANDS)})")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -115,10 +110,6 @@ def problem(error: BaseException) -> str | None:
 
     error = missing_extra(error) or error
     if hasattr(error, "format_message"):  # a usage error of typer's
-        cause = error.__cause__
-        if isinstance(cause, ValidationError) and cause.errors()[0]["type"] != "value_error":
-            vars(error)["message"] = first_problem(cause).partition(": ")[2]  # its own words
-            return printable(one_line(error.format_message()))
         return printable(one_line(usage_problem(error)))
     if isinstance(error, UserError):
         return printable(one_line(str(error)))
@@ -131,39 +122,13 @@ def problem(error: BaseException) -> str | None:
 
 
 def usage_problem(error: Any) -> str:
-    """Return a usage error of typer's in one line that ends with how it is written rightly.
-
-    That is ``--set`` for a flag that is a field of the config, else the command's first example.
-    """
-    line = error.format_message().replace("Value error, ", "").rstrip(".")
-    context, flag = error.ctx, getattr(error, "option_name", "")
-    if context is None:
-        return f"{line}: see stategate --help"
-    parameters = {parameter.name: parameter for parameter in context.command.params}
-    override = parameters.get("overrides")
-    if flag and override is not None and (name := _field_of(flag, str(override.metavar))):
-        return f"there is no {flag} here: write --set {name}=VALUE"
-    if flag[1:2].isdigit():
+    """Return a usage error of typer's in one line that says where the right way is shown."""
+    line, command = error.format_message().replace("Value error, ", "").rstrip("."), "stategate"
+    if getattr(error, "option_name", "")[1:2].isdigit():
         return f"{line}: text that begins with a dash comes last, after --"
-    if line.endswith("?") or getattr(error, "possibilities", None):  # it says what was meant
-        return str(line)
-    lines = str(context.command.epilog or "").replace("\\[", "[").split("\n  ")
-    return f"{line}; for example: {lines[1]}" if lines[1:] else str(line)
-
-
-def _field_of(flag: str, form: str) -> str:
-    """Return the field that ``flag`` is, in the form of ``--set``'s metavar, "" if it is none."""
-    from stategate.nodes.protocols import SLOTS
-    from stategate.nodes.registry import registry
-
-    name = flag.strip("-").replace("-", "_")
-    if not form.startswith("SLOT"):
-        return name
-    if name in SLOTS:
-        return f"{name}.kind"
-    kinds = {slot: registry().kinds(slot).values() for slot in SLOTS}
-    owners = (s for s, own in kinds.items() if any(name in kind.cls.model_fields for kind in own))
-    return next((f"{slot}.{name}" for slot in owners), "")
+    if error.ctx is not None:
+        command = error.ctx.command_path
+    return f"{line} (see {command} --help)"
 
 
 def examples(*lines: str) -> str:
