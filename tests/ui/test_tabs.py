@@ -25,10 +25,11 @@ from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import cuts
 from stategate.ui.app.guard import PUBLISHED
 from stategate.ui.app.html import macros
-from stategate.ui.app.tabs.episode import MORE, quick, task_of
+from stategate.ui.app.tabs.common import App
+from stategate.ui.app.tabs.episode import MORE, EpisodeTab, quick, task_of
 from stategate.ui.app.tabs.memory import MemoryTab
 from stategate.ui.app.tabs.runs import RunsTab, published
-from stategate.ui.app.tabs.settings import as_yaml, config_of
+from stategate.ui.app.tabs.settings import SettingsTab, as_yaml, config_of
 from stategate.ui.app.tabs.threads import ThreadsTab
 from stategate.ui.app.workspace import Workspace
 from tests.evals.test_replay import OPENAI
@@ -157,19 +158,26 @@ def test_what_is_no_config_is_told(text, problem):
         config_of(text)
 
 
-def test_another_world_brings_what_was_not_edited_and_what_does_not_fit_is_refused():
-    agents = Agents(load_config("ui"))
-    text = "{env: alfworld, actor: policy, updater: none, context: full}"
-    config, changed = agents.moved(config_of(text), agents.config)
-    assert (config.actor.kind, config.context.kind) == ("policy", "full")
-    assert config.memory == load_config("alfworld").memory
-    assert changed == ["memory", "max_steps"]
-    assert agents.moved(load_config("webshop"), agents.config) == (load_config("webshop"), [])
-    workspace = Workspace(agents)
-    wrong, _ = agents.moved(config_of("{env: alfworld, context: recall}"), agents.config)
+def test_another_world_brings_its_agent_and_what_does_not_fit_is_refused():
+    app = App(Agents(load_config("ui", ["llm={kind: fake, replies: [x]}"])))
+    workspace = app.of("one")
+    with gr.Blocks() as blocks, gr.Tab() as opened:
+        app.tab = gr.Textbox()
+        with gr.Tabs() as places:
+            tab = SettingsTab(app, EpisodeTab(app, gr.HTML()), opened, places)
+    assert blocks
+    update = tab.use("one", as_yaml(load_config("ui")).replace("kind: webshop", "kind: alfworld"))
+    config, alfworld = workspace.config, load_config("alfworld")
+    assert "all else is as alfworld begins" in str(update[tab.status])
+    assert (config.env.kind, config.actor) == ("alfworld", alfworld.actor)
+    assert (config.memory, config.max_steps) == (alfworld.memory, alfworld.max_steps)
+    again = as_yaml(config).replace("kind: search_heuristic", "kind: policy")
+    tab.use("one", again)
+    assert (workspace.config.actor.kind, workspace.config.context) == ("policy", config.context)
+    before = workspace.config
     with pytest.raises(UserError, match="context.kind=recall is made for"):
-        workspace.configure(wrong)
-    assert workspace.config == agents.config
+        workspace.configure(config_of("{env: alfworld, context: recall}"))
+    assert workspace.config == before
     with pytest.raises(UserError, match="made for"):
         workspace.conversation.configure(config_of("{env: qa, actor: rule}"))
 

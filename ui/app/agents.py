@@ -25,9 +25,6 @@ from stategate.stores.home import home, new_thread, this_user
 from stategate.stores.progress import Progress
 from stategate.ui.app.guard import bounds
 
-#: What a world begins with that another world's agent may not keep.
-_OF_WORLD = ("updater", "context", "actor", "memory", "max_steps")
-
 
 class Agents:
     """Builds the graph of a config once; all of them share what was loaded for one."""
@@ -49,18 +46,6 @@ class Agents:
         if world in presets():
             return self._preset(world)
         return load_config({"env": world, "context": {"kind": "compress"}, "actor": "explore"})
-
-    def moved(self, config: Config, before: Config) -> tuple[Config, list[str]]:
-        """Return ``config`` and the slots that become as its world begins: those that are not given.
-
-        In another world than that of ``before``, what was not edited is not given.
-        """
-        world, now, old = config.env.kind, config.model_dump(), before.model_dump()
-        kept = () if world == before.env.kind else [slot for slot in now if now[slot] == old[slot]]
-        given = config.model_fields_set.difference(kept)
-        fits = self.of_world(world).model_dump()
-        changed = [slot for slot in _OF_WORLD if slot not in given and now[slot] != fits[slot]]
-        return load_config({**now, **{slot: fits[slot] for slot in changed}}), changed
 
     def _preset(self, name: str) -> Config:
         """Return a preset with the server's own models."""

@@ -58,7 +58,12 @@ class SettingsTab(common.AgentTab):
     @on_event
     def use(self, workspace: Workspace, text: str) -> Update:
         """Give this agent to the episode or, where it answers questions, to the conversation."""
-        config, changed = self.app.agents.moved(config_of(text), workspace.shown)
+        written, what = config_of(text), ""
+        world, given = written.env.kind, written.model_fields_set
+        if world != workspace.shown.env.kind:
+            given, what = given & {"env", "llm"}, f"all else is as {world} begins"
+        own = self.app.agents.of_world(world)
+        config = own.model_copy(update={slot: getattr(written, slot) for slot in given})
         bounds.require_config(config.model_dump(mode="json"))
         is_asking = config.env.kind == "qa"
         if is_asking:
@@ -66,13 +71,11 @@ class SettingsTab(common.AgentTab):
         else:
             workspace.configure(config)
         workspace.is_asking = is_asking
-        what = "the QA tab answers" if is_asking else "this browser tab plays"
-        lead = f"Applied: {what} with it from now on."
-        world = f"{', '.join(changed)}: as {config.env.kind} begins" if changed else ""
-        applied = note(world, "warn" if changed else "good", lead)
-        written = as_yaml(config)
-        own: Update = {self.text: written, self.base: written, self.status: applied}
-        return {**self._episode.show(workspace), **own}
+        who = "the QA tab answers" if is_asking else "this browser tab plays"
+        applied = note(what, "warn" if what else "good", f"Applied: {who} with it from now on.")
+        shown = as_yaml(config)
+        edit: Update = {self.text: shown, self.base: shown, self.status: applied}
+        return {**self._episode.show(workspace), **edit}
 
     @on_event
     def turn_to(self, workspace: Workspace, base: str, event: gr.EventData) -> Update:
