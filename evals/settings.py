@@ -118,40 +118,24 @@ class Memory(Configured, Shared):
 
 
 class Evidence(Configured):
-    """Evidence recall on published conversations: the turns that each ranking brings."""
+    """Evidence recall on published conversations: the turns that each ranking brings.
+
+    Of LoCoMo, LongMemEval or BFCL's memory questions: turns and sessions, any and all, by category.
+    """
 
     maker = "memory.evidence:evidence_task"
+    examples = (
+        "stategate eval evidence locomo10.json --out runs/locomo",
+        "stategate eval evidence home --agents bm25,hybrid,memory --out runs/home",
+    )
     config: str = option("qa", "A preset or a YAML file: the embedder.")
     file: str = argument(
-        ..., "The published JSON; or home, work, written, which ship.", metavar="FILE"
+        ..., "The published JSON or folder; or home, work, written, which ship.", metavar="FILE"
     )
     agents: CommaList = option(
         ("bm25", "minilm", "hybrid", "memory"), "Of bm25, minilm, hybrid, memory."
     )
     limit: int | None = option(None, "The first so many conversations.", ge=1)
-
-
-class Locomo(Evidence):
-    """Evidence recall on LoCoMo's file: turns and sessions, any and all, by category."""
-
-    examples = (
-        "stategate eval locomo locomo10.json --out runs/locomo",
-        "stategate eval locomo home --agents bm25,hybrid,memory --out runs/home",
-    )
-
-
-class Longmemeval(Evidence):
-    """Evidence recall on a file of LongMemEval; a question whose id ends in _abs asks to abstain."""
-
-    examples = (
-        "stategate eval longmemeval longmemeval_oracle.json --agents bm25,memory --out runs/oracle",
-    )
-
-
-class Bfcl(Evidence):
-    """Evidence recall on the folder of BFCL's memory questions (function-calling leaderboard v4)."""
-
-    examples = ("stategate eval bfcl FOLDER --agents bm25,minilm,memory --out runs/bfcl",)
 
 
 class Answers(Configured):
@@ -222,9 +206,7 @@ EVALUATIONS: tuple[type[Evaluation], ...] = (
     Worlds,
     Qa,
     Memory,
-    Locomo,
-    Longmemeval,
-    Bfcl,
+    Evidence,
     Answers,
     Rerank,
     Bench,

@@ -9,7 +9,6 @@ over conversations (clusters).
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import combinations
-from pathlib import Path
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
@@ -21,14 +20,14 @@ from stategate.evals.memory.published import (
     Conversation,
     Question,
     identity_of,
-    read_bfcl,
-    read_longmemeval,
+    read_conversations,
 )
 from stategate.evals.settings import Answers, require_names
 from stategate.graph.config import load_config
 from stategate.nodes.models.calls import ask
 from stategate.nodes.models.llms import EmbeddedLlm
 from stategate.nodes.resources import Resources
+from stategate.stores.errors import UserError
 from stategate.stores.runs import public_config
 from stategate.stores.tokens import count_tokens
 
@@ -49,8 +48,10 @@ Context = Callable[[Question], str]
 def answers_task(settings: Answers) -> Task:
     """Return the task: every question answered with every context."""
     require_names("contexts", settings.agents, CONTEXTS)
-    is_folder = Path(settings.file).expanduser().is_dir()
-    talks = (read_bfcl if is_folder else read_longmemeval)(settings.file)[: settings.limit]
+    talks = read_conversations(settings.file)[: settings.limit]
+    if not any(question.answers for talk in talks for question in talk.questions):
+        fix = "name LongMemEval's JSON, or BFCL's folder"
+        raise UserError(f"no question of '{settings.file}' has an accepted answer: {fix}")
     config = load_config(settings.config, list(settings.overrides))
     resources = Resources(config.llm, config.embedder)
     longest = config.llm.n_ctx if isinstance(config.llm, EmbeddedLlm) else settings.room

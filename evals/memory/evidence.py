@@ -27,9 +27,7 @@ from stategate.evals.memory.published import (
     Question,
     Utterance,
     identity_of,
-    read_bfcl,
-    read_locomo,
-    read_longmemeval,
+    read_conversations,
 )
 from stategate.evals.settings import Evidence, require_names
 from stategate.graph.config import load_config
@@ -43,11 +41,6 @@ from stategate.stores.memory.records import Fact
 from stategate.stores.text import day_of
 from stategate.stores.tokens import count_tokens
 
-READERS: Mapping[str, Callable[[str], list[Conversation]]] = {
-    "locomo": read_locomo,
-    "longmemeval": read_longmemeval,
-    "bfcl": read_bfcl,
-}
 RANKERS = ("bm25", "minilm", "hybrid", "memory")
 KS = (1, 5, 10)
 BUDGET = 600
@@ -76,7 +69,7 @@ Ranking = Callable[[Question], tuple[list[str], float | None, Mapping[str, str]]
 def evidence_task(settings: Evidence) -> Task:
     """Return the task: every question's turns ranked by every agent."""
     require_names("rankers", settings.agents, RANKERS)
-    talks = READERS[settings.command()](settings.file)[: settings.limit]
+    talks = read_conversations(settings.file)[: settings.limit]
     samples = []
     for talk in talks:
         for q in talk.questions:

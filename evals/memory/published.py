@@ -15,7 +15,7 @@ no code: eight lists of one person's notes, eight dialogues, eight chats with an
 import hashlib
 import lzma
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -85,8 +85,28 @@ class Conversation:
     questions: tuple[Question, ...]
 
 
-def read_locomo(path: str | Path) -> list[Conversation]:
-    """Read a file in LoCoMo's format. Raises ``UserError`` naming the sample that is wrong.
+def read_conversations(path: str | Path) -> list[Conversation]:
+    """Read a file of LoCoMo's or LongMemEval's, or BFCL's folder, by what it holds.
+
+    Raises ``UserError`` naming the entry that is wrong.
+    """
+    if Path(path).expanduser().is_dir():
+        return _folder(Path(path).expanduser())
+    with user_error_context(f"cannot read '{path}'", "name the published JSON file"):
+        values = parse_json(text_of(path))
+    if not isinstance(values, list) or not values:
+        raise UserError(f"'{path}' is no list of conversations: name the published JSON file")
+    conversations = []
+    for number, value in enumerate(values):
+        what = f"'{path}' entry {number} is not as LoCoMo, LongMemEval or BFCL have it"
+        with user_error_context(what):
+            read_one = _history if "haystack_sessions" in value else _sample
+            conversations.append(read_one(value, number))
+    return conversations
+
+
+def _sample(value: Any, number: int) -> Conversation:
+    """Return a sample of LoCoMo's.
 
     The published file has its oddities: several ids in one string (``"D8:6; D9:17"``), ids with a
     colon or zeros too many (``"D:11:26"``, ``"D30:05"``), ids of turns that are not there (left out),
@@ -94,10 +114,6 @@ def read_locomo(path: str | Path) -> list[Conversation]:
     1,980 name a turn that is there, 445 of these adversarial: they are asked of the other person, and
     what their evidence tells is of the one who said it.
     """
-    return _read(path, "LoCoMo", _sample)
-
-
-def _sample(value: Any, number: int) -> Conversation:
     name, transcript = str(value.get("sample_id", number)), value["conversation"]
     turns = []
     for number in sorted(int(m[1]) for key in transcript if (m := _SESSION.fullmatch(key))):
@@ -128,15 +144,8 @@ def _question(qa: Mapping[str, Any], id_: str, session_of: Mapping[str, str]) ->
     return Question(id_, str(qa["question"]), category, turns, sessions, answerable=number != 5)
 
 
-def read_longmemeval(path: str | Path) -> list[Conversation]:
-    """Read a file in LongMemEval's format: each question is asked of a history of its own.
-
-    Raises ``UserError`` naming the question that is wrong.
-    """
-    return _read(path, "LongMemEval", _history)
-
-
 def _history(value: Any, _: int) -> Conversation:
+    """Return a question of LongMemEval's, which is asked of a history of its own."""
     golden = {str(id_) for id_ in value.get("answer_session_ids") or ()}
     turns, evidence, of_answer = [], [], []
     columns = ("haystack_session_ids", "haystack_dates", "haystack_sessions")
@@ -168,17 +177,15 @@ _BFCL = "BFCL_v4_memory.json"
 _MIN_LIKENESS = 80  # of 100, of a quotation to the turn that it is taken from
 
 
-def read_bfcl(path: str | Path) -> list[Conversation]:
-    """Read the folder of BFCL's memory questions, files of JSON lines: a conversation a setting.
+def _folder(folder: Path) -> list[Conversation]:
+    """Return the conversations of BFCL's folder of JSON lines, one a setting.
 
-    Evidence is the turn that a question's quotation is most like. Raises ``UserError`` naming the file
-    that is wrong.
+    Evidence is the turn that a question's quotation is most like.
     """
-    folder = Path(path).expanduser()
-    sources = folder / "memory_prereq_conversation"
-    named = sorted(sources.glob("memory_*.json"))
+    named = sorted((folder / "memory_prereq_conversation").glob("memory_*.json"))
     if not named:
-        raise UserError(f"'{path}' has no memory_prereq_conversation/: name BFCL's data folder")
+        why = f"'{folder}' has no memory_prereq_conversation/: name BFCL's data folder"
+        raise UserError(f"{why}, or the JSON file of LoCoMo or LongMemEval")
     rows = {row["id"]: row for row in _lines(folder / "possible_answer" / _BFCL)}
     questions = [{**row, **rows[row["id"]]} for row in _lines(folder / _BFCL)]
     conversations = []
@@ -224,8 +231,6 @@ def text_of(path: str | Path) -> str:
     with user_error_context(f"cannot read '{path}'", "name the published JSON file"):
         source = Path(path).expanduser()
         named = sorted(source.rglob("*.json")) if source.is_dir() else [source]
-        if not named:
-            raise ValueError("no .json file in this folder")
         return "".join(file.read_text(encoding="utf-8") for file in named)
 
 
@@ -233,20 +238,6 @@ def identity_of(path: str | Path) -> dict[str, str]:
     """Return the name and digest of what :func:`text_of` reads, for ``args.json``."""
     digest = hashlib.sha256(text_of(path).encode()).hexdigest()
     return {"name": public_path(str(path)), "sha256": digest}
-
-
-def _read(
-    path: str | Path, form: str, read_one: Callable[[Any, int], Conversation]
-) -> list[Conversation]:
-    with user_error_context(f"cannot read '{path}'", "name the published JSON file"):
-        values = parse_json(text_of(path))
-    if not isinstance(values, list) or not values:
-        raise UserError(f"'{path}' is no list of conversations: name the published JSON file")
-    conversations = []
-    for number, value in enumerate(values):
-        with user_error_context(f"'{path}' entry {number} is not in {form}'s format"):
-            conversations.append(read_one(value, number))
-    return conversations
 
 
 def moment(text: str) -> float | None:

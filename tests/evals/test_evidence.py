@@ -10,11 +10,9 @@ from stategate.evals.memory.published import (
     FAMILIES,
     Question,
     moment,
-    read_bfcl,
-    read_locomo,
-    read_longmemeval,
+    read_conversations,
 )
-from stategate.evals.settings import Answers, Locomo, Longmemeval
+from stategate.evals.settings import Answers, Evidence
 from stategate.stores.errors import UserError
 
 
@@ -77,9 +75,9 @@ def longmemeval_file(tmp_path):
     return path
 
 
-def run(tmp_path, file, agents=("bm25",), kind=Locomo):
+def run(tmp_path, file, agents=("bm25",)):
     how = {"overrides": ("embedder.kind=hashing",), "out": str(tmp_path / "run")}
-    return kind(file=str(file), agents=agents, **how).run()
+    return Evidence(file=str(file), agents=agents, **how).run()
 
 
 #: The evidence of a question as the file writes it: turns, sessions.
@@ -97,7 +95,7 @@ EVIDENCE = [
 
 def test_locomo_is_read_with_its_oddities(tmp_path):
     rows = [{**BOAT, "category": "3", "evidence": evidence} for evidence, *_ in EVIDENCE]
-    [talk] = read_locomo(locomo_file(tmp_path, *rows, NOBODY))
+    [talk] = read_conversations(locomo_file(tmp_path, *rows, NOBODY))
     assert [turn.session for turn in talk.turns] == ["S1"] * 3 + ["S2"] * 2 + ["S30"]
     assert (talk.turns[0].at, talk.turns[5].at) == (moment("2023-05-08 13:56:00"), None)
     assert talk.turns[1].text == "It is called Pelican. [a photo of a blue boat]"
@@ -110,7 +108,7 @@ def test_locomo_is_read_with_its_oddities(tmp_path):
 
 def test_longmemeval_is_read_by_turn_and_session_and_abstention(tmp_path):
     path = longmemeval_file(tmp_path)
-    first, second = read_longmemeval(path)
+    first, second = read_conversations(path)
     assert {turn.session for turn in first.turns} == {"S0", "S1", "S2"}
     assert [turn.text for turn in first.turns] == ["Yes.", "Hello.", "My bike is red now.", ""]
     [question] = first.questions
@@ -118,25 +116,26 @@ def test_longmemeval_is_read_by_turn_and_session_and_abstention(tmp_path):
     assert question.at == moment("2023-05-30 23:40:00")
     [other] = second.questions
     assert (other.category, other.answerable, other.turns) == ("abstention", False, ())
-    [total, *_] = run(tmp_path, path, kind=Longmemeval)["rows"]
+    [total, *_] = run(tmp_path, path)["rows"]
     assert (total["n"], total["asked"]) == (1, 2)
 
 
 def test_a_file_in_another_format_is_refused_in_one_line(tmp_path):
     path = tmp_path / "other.json"
     path.write_text(json.dumps([{"sample_id": 1}]))
-    for read in (read_locomo, read_longmemeval):
-        with pytest.raises(UserError) as error:
-            read(path)
-        assert "\n" not in str(error.value)
+    what = r"\A.* entry 0 is not as LoCoMo, LongMemEval or BFCL have it \(KeyError: '{}'\)\Z"
+    for row, missing in (({"sample_id": 1}, "conversation"), ({"haystack_sessions": []}, "x")):
+        path.write_text(json.dumps([row]))
+        with pytest.raises(UserError, match=what.format(missing) if missing != "x" else r"\A.+\Z"):
+            read_conversations(path)
     path.write_text("{}")
     with pytest.raises(UserError, match="list"):
-        read_locomo(path)
+        read_conversations(path)
 
 
 def test_metrics_by_hand(tmp_path):
     question = {**BOAT, "evidence": ["D1:2", "D2:1"]}
-    [talk] = read_locomo(locomo_file(tmp_path, question, NOBODY))
+    [talk] = read_conversations(locomo_file(tmp_path, question, NOBODY))
     values = measured(talk, talk.questions[0], ["D1:3", "D1:2"], ["D1:3"])
     assert [values[f"turn_{rule}_1"] for rule in ("any", "all", "share")] == [0, 0, 0]
     assert [values[f"turn_{rule}_5"] for rule in ("any", "all", "share")] == [1, 0, 0.5]
@@ -160,7 +159,7 @@ def test_a_run_has_rows_by_category_intervals_and_pairs(tmp_path):
 
 def test_the_families_that_ship_are_read_and_their_evidence_is_there():
     for family in FAMILIES:
-        talks = read_locomo(family)
+        talks = read_conversations(family)
         assert len(talks) >= 12
         assert sum(len(talk.questions) for talk in talks) >= 190
         assert all(q.turns for talk in talks for q in talk.questions if q.answerable)
@@ -191,11 +190,11 @@ def bfcl_folder(tmp_path):
 
 
 def test_bfcl_is_read_by_quotation(tmp_path):
-    (talk,) = read_bfcl(bfcl_folder(tmp_path))
+    (talk,) = read_conversations(bfcl_folder(tmp_path))
     assert [turn.text for turn in talk.turns] == ["I keep two goats.", "The vet is Dr. Ruiz."]
     assert talk.questions[0].turns == (talk.turns[1].id,)
     with pytest.raises(UserError, match="name BFCL's data folder"):
-        read_bfcl(tmp_path / "memory_prereq_conversation")
+        read_conversations(tmp_path / "memory_prereq_conversation")
 
 
 def test_answers_are_right_where_they_hold_an_accepted_string(tmp_path):
@@ -205,5 +204,7 @@ def test_answers_are_right_where_they_hold_an_accepted_string(tmp_path):
     rows = {row["agent"]: row for row in summary["rows"]}
     assert [row["right"] for row in rows.values()] == [1.0] * 4
     assert rows["nothing"]["tokens"] < rows["recall"]["tokens"]
+    with pytest.raises(UserError, match="accepted answer"):
+        Answers(out=str(tmp_path / "none"), file="home", overrides=models).run()
     assert not is_right(Question("q", "?", "c", (), (), answerable=False), "It is Dr. Ruiz.")
     assert is_right(Question("q", "?", "c", (), (), answerable=False), "Unknown.")

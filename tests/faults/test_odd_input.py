@@ -13,7 +13,7 @@ from stategate.envs.messages.reading import readable, spans
 from stategate.envs.qa.questions import load_dialogues, load_questions
 from stategate.envs.webshop import WebShop
 from stategate.evals.core.reports import read_run
-from stategate.evals.memory.published import read_locomo, read_longmemeval
+from stategate.evals.memory.published import read_conversations
 from stategate.evals.qa import load_set
 from stategate.graph import load_config
 from stategate.graph.exported import read_messages
@@ -128,8 +128,7 @@ def test_a_deep_line_is_refused(tmp_path):
         load_dialogues,
         load_questions,
         load_set,
-        read_locomo,
-        read_longmemeval,
+        read_conversations,
         lambda path: read_run(Path(path).parent),
     ],
 )

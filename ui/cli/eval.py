@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from stategate.evals.core.reports import summary_text
-from stategate.evals.settings import EVALUATIONS, Evaluation, Replay
+from stategate.evals.settings import EVALUATIONS, Evaluation, Evidence, Replay
 from stategate.stores.runs import read_rows
 from stategate.ui.cli.main import examples
 from stategate.ui.cli.output import say, stoppable, working, wrote
@@ -49,4 +49,6 @@ def add_command(group: typer.Typer, model: type[Evaluation], name: str = "") -> 
 for _model in EVALUATIONS:
     add_command(eval_app, _model)
 add_command(eval_app, EVALUATIONS[0], name="live")  # its name until the third stage
+for _name in ("locomo", "longmemeval", "bfcl"):
+    add_command(eval_app, Evidence, name=_name)
 add_command(replay_app, Replay)
