@@ -43,7 +43,7 @@ from stategate.evals.core.statistics import (
     units_of,
 )
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
-from stategate.evals.settings import Memory, Qa, require_names
+from stategate.evals.settings import Memory, Qa
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session
@@ -138,10 +138,8 @@ def _hash(files: Sequence[Path]) -> str:
 
 def qa_task(settings: Qa) -> Task:
     """Return the task: each question asked of each agent of the experiments, on a thread of its own."""
-    experiments = settings.experiments
-    require_names("experiments", experiments, EXPERIMENTS)
     chosen = load_set(settings.data)
-    names = list(dict.fromkeys(name for e in experiments for name in EXPERIMENTS[e]))
+    names = list(dict.fromkeys(name for e in settings.experiments for name in EXPERIMENTS[e]))
     common = [*NO_MEMORY, f"env.corpus={chosen.corpus}", _EXTRACT, *settings.overrides]
     configs = {n: load_config(settings.config, [*common, *AGENTS[n]]) for n in names}
     args = {
@@ -234,7 +232,6 @@ _COST = ("tokens", "model_tokens", "cost", "seconds")
 
 def memory_task(settings: Memory) -> Task:
     """Return the task: the dialogues, played with each memory policy."""
-    require_names("memory policies", settings.policies, POLICIES)
     chosen = load_dialogues(settings.dialogues)[: settings.limit]
     # Answers are made without a language model unless ``--set actor.kind`` says otherwise.
     overrides = ("actor.kind=extract", *settings.overrides)

@@ -10,8 +10,7 @@ document is read by the model once, on any run (see ``nodes.models.documents``).
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from stategate.evals.core.statistics import paired, ranking_metrics, summary_row
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
-from stategate.evals.settings import Rerank, require_names
+from stategate.evals.settings import Rerank
 from stategate.nodes.build_context.rico import GRADIENT, gradient
 from stategate.nodes.models.documents import Document, document_states, shared_backend
 from stategate.nodes.models.embedders import MiniLM
@@ -42,25 +41,9 @@ Scores = NDArray[np.floating]
 DATASETS = ("hotpotqa", "2wikimultihopqa", "musique")
 
 
-@dataclass(frozen=True)
-class Question:
-    """One question, its candidates, and which of them the answer needs (indices)."""
-
-    dataset: str
-    id: str
-    question: str
-    documents: tuple[Document, ...]
-    relevant: tuple[int, ...]
-
-    @cached_property
-    def texts(self) -> list[str]:
-        """The candidates as rankers read them."""
-        return [document.as_text() for document in self.documents]
-
-
 def load_questions(
     folder: Path, split: str, datasets: Sequence[str] = DATASETS, limit: int | None = None
-) -> list[Question]:
+) -> list[Row]:
     """Return questions, a dataset at a time in turn, so that a part of a run is balanced.
 
     ``limit`` keeps the first so many of each dataset. Raises ``UserError`` for a bad file.
@@ -76,10 +59,16 @@ def load_questions(
     return [q for group in zip_longest(*columns) for q in group if q is not None]
 
 
-def _question(dataset: str, row: Mapping[str, Any]) -> Question:
-    documents = tuple(Document(str(d["title"]), str(d["text"])) for d in row["documents"])
-    relevant = tuple(int(i) for i in row["relevant"])
-    return Question(dataset, str(row["id"]), str(row["question"]), documents, relevant)
+def _question(dataset: str, row: Mapping[str, Any]) -> Row:
+    documents = [Document(str(d["title"]), str(d["text"])) for d in row["documents"]]
+    return {
+        "dataset": dataset,
+        "id": str(row["id"]),
+        "question": str(row["question"]),
+        "documents": documents,
+        "texts": [document.as_text() for document in documents],
+        "relevant": [int(i) for i in row["relevant"]],
+    }
 
 
 def rerank_task(settings: Rerank) -> Task:
@@ -89,7 +78,8 @@ def rerank_task(settings: Rerank) -> Task:
     """
     # The solver runs base rankers; the scorer fuses their scores.
     base = list(dict.fromkeys(part for name in settings.rankers for part in name.split("+")))
-    require_names("rankers (a+b is a fusion)", base, BASE)
+    if unknown := [name for name in base if name not in BASE]:
+        raise UserError(f"rankers (a+b is a fusion) are {', '.join(BASE)}: '{unknown[0]}' is none")
     folder = Path(settings.data).expanduser()
     questions = load_questions(folder, settings.split, settings.datasets, settings.limit)
     digest = hashlib.sha256()
@@ -99,9 +89,9 @@ def rerank_task(settings: Rerank) -> Task:
     samples = [
         # A ranker that fails leaves the order of the candidates.
         Sample(
-            {"dataset": q.dataset, "id": q.id},
+            {"dataset": q["dataset"], "id": q["id"]},
             q,
-            {"relevant": list(q.relevant), "scores": [0.0] * len(q.documents)},
+            {"relevant": q["relevant"], "scores": [0.0] * len(q["documents"])},
         )
         for q in questions
     ]
@@ -123,33 +113,33 @@ def rerank_task(settings: Rerank) -> Task:
     return Task(base, samples, solver, scorer, args, "scores", "ranking")
 
 
-def scorer_of(name: str, settings: Rerank) -> Callable[[Question], Callable[[], Scores]]:
+def scorer_of(name: str, settings: Rerank) -> Callable[[Row], Callable[[], Scores]]:
     """Return a base ranker in two stages: it reads a question's documents, then scores them.
 
     Only scoring is timed. Models are loaded here, so that a missing one ends the run at once.
     """
     if name in LEXICAL:
         is_stemmed = name == "bm25_stem"
-        return lambda question: partial(bm25, question.question, question.texts, stemmed=is_stemmed)
+        return lambda q: partial(bm25, q["question"], q["texts"], stemmed=is_stemmed)
     if name == "minilm":
         embedder = MiniLM().build(Resources())
 
-        def by_meaning(question: Question) -> Callable[[], Scores]:
-            embedder.embed(question.texts)  # cached, like documents' states
-            return partial(cosine, embedder, question.question, question.texts)
+        def by_meaning(q: Row) -> Callable[[], Scores]:
+            embedder.embed(q["texts"])  # cached, like documents' states
+            return partial(cosine, embedder, q["question"], q["texts"])
 
         return by_meaning
     backend = shared_backend(settings.model, settings.max_tokens)
 
-    def by_gradient(question: Question) -> Callable[[], Scores]:
-        states = document_states(backend, question.documents)
-        return lambda: gradient(backend, states, question.question)
+    def by_gradient(q: Row) -> Callable[[], Scores]:
+        states = document_states(backend, q["documents"])
+        return lambda: gradient(backend, states, q["question"])
 
     return by_gradient
 
 
 def summarise(
-    scores: Sequence[Row], questions: Sequence[Question], rankers: Sequence[str], seed: int = 0
+    scores: Sequence[Row], questions: Sequence[Row], rankers: Sequence[str], seed: int = 0
 ) -> Summary:
     """Return a row for each ranker and dataset, the last one the datasets' average, and tests.
 
@@ -160,7 +150,7 @@ def summarise(
     values = {name: [_measured(name, q, rows) for q in questions] for name in rankers}
     indices: dict[str, list[int]] = {}  # of each dataset's questions
     for i, question in enumerate(questions):
-        indices.setdefault(question.dataset, []).append(i)
+        indices.setdefault(question["dataset"], []).append(i)
     summary: list[Row] = []
     for name in rankers:
         by_dataset = [
@@ -175,7 +165,7 @@ def summarise(
         summary += [{**row, **cost} for row in (*by_dataset, _average(name, by_dataset))]
     # Weights by which a mean over questions is the mean of the datasets' means.
     size = len(questions) / len(indices)
-    weights = np.array([size / len(indices[question.dataset]) for question in questions])
+    weights = np.array([size / len(indices[question["dataset"]]) for question in questions])
     pairs = [(rankers[0], name) for name in rankers[1:]]
     pairs += [(name, rankers[-1]) for name in rankers[1:-1]]
     tests = []
@@ -203,14 +193,14 @@ def _average(name: str, by_dataset: Sequence[Row]) -> Row:
 
 
 def _measured(
-    name: str, question: Question, rows: Mapping[tuple[str, str, str], Row]
+    name: str, question: Row, rows: Mapping[tuple[str, str, str], Row]
 ) -> dict[str, float]:
     """Return the metrics and costs of a ranker, or of a fusion of rankers, on one question."""
-    parts = {part: rows[question.dataset, question.id, part] for part in name.split("+")}
+    parts = {part: rows[question["dataset"], question["id"], part] for part in name.split("+")}
     each = [row["scores"] for row in parts.values()]
     scores = fuse(each) if len(each) > 1 else each[0]
     return {
-        **ranking_metrics(MEASURES, list(scores), question.relevant),
+        **ranking_metrics(MEASURES, list(scores), question["relevant"]),
         "seconds": sum(row["seconds"] for row in parts.values()),
         "calls": float(sum(_CALLS.get(part, 0) for part in parts)),
         "errors": float(sum(bool(row.get("error")) for row in parts.values())),

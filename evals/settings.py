@@ -3,16 +3,15 @@
 What runs an evaluation is imported when it is needed.
 """
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal
 
 from stategate.evals.core.task import run_task
-from stategate.stores.errors import UserError
 from stategate.stores.runs import RunDirectory, provenance, public_config
 from stategate.stores.settings import (
     CommaList,
+    Commas,
     JsonFile,
     Limit,
     Overrides,
@@ -27,15 +26,6 @@ _RANKERS = comma_list(
     "bm25,bm25_stem,minilm,bm25_stem+minilm,single_gradient,bm25_stem+minilm+single_gradient"
 )
 _ARMS = comma_list("nothing,last,clear,mask,summary,window,compress:need=,compress,oracle")
-
-
-def require_names(what: str, names: Sequence[str], choices: Iterable[str]) -> None:
-    """Raise ``UserError`` unless there are ``names``, and all of them are ``choices``."""
-    choices = list(choices)
-    unknown = [name for name in names if name not in choices]
-    if unknown or not names:
-        named = f"'{unknown[0]}' is none" if unknown else "name one"
-        raise UserError(f"{what} are {', '.join(choices)}: {named}")
 
 
 class Evaluation(Settings):
@@ -102,7 +92,7 @@ class Qa(Configured, Shared):
     examples = ("stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",)
     config: str = option("qa", "A preset or a YAML file.")
     data: str = option("sample", "'sample', or a folder with corpus/ and questions.")
-    experiments: CommaList = option(("A", "C"), "A size, C retrieval.")
+    experiments: Commas[Literal["A", "C"]] = option(("A", "C"), "A size, C retrieval.")
     limit: Limit = None
 
 
@@ -113,7 +103,9 @@ class Memory(Configured, Shared):
     examples = ("stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m",)
     config: str = option("qa", "A preset or a YAML file.")
     dialogues: str = option("sample", "'sample' or a YAML file.")
-    policies: CommaList = option(("neither", "stm", "ltm", "both"), "Of neither, stm, ltm, both.")
+    policies: Commas[Literal["neither", "stm", "ltm", "both"]] = option(
+        ("neither", "stm", "ltm", "both"), "Of neither, stm, ltm, both."
+    )
     limit: Limit = None
 
 
@@ -132,7 +124,7 @@ class Evidence(Configured):
     file: str = argument(
         ..., "The published JSON or folder; or home, work, written, which ship.", metavar="FILE"
     )
-    agents: CommaList = option(
+    agents: Commas[Literal["bm25", "minilm", "hybrid", "memory"]] = option(
         ("bm25", "minilm", "hybrid", "memory"), "Of bm25, minilm, hybrid, memory."
     )
     limit: int | None = option(None, "The first so many conversations.", ge=1)
@@ -148,7 +140,7 @@ class Answers(Configured):
     )
     config: str = option("qa", "A preset or a YAML file: the model and the embedder.")
     file: str = argument(..., "LongMemEval's JSON, or BFCL's folder.", metavar="FILE")
-    agents: CommaList = option(
+    agents: Commas[Literal["nothing", "last", "all", "recall"]] = option(
         ("nothing", "last", "all", "recall"), "Of nothing, last, all, recall."
     )
     room: int = option(8000, "Tokens of `all` where the model's context is not known.", ge=500)

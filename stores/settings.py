@@ -4,7 +4,7 @@ A field's description is its help. ``option`` and ``argument`` say how a field i
 command line, where that is not ``--name VALUE``; ``ui.cli.settings_command`` makes commands of models.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.config import JsonDict
@@ -50,8 +50,10 @@ def comma_list(value: Any) -> Any:
     return tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
 
 
+_Part = TypeVar("_Part")
 #: A comma-separated list: ``full,window`` → ``("full", "window")``.
-CommaList = Annotated[tuple[str, ...], BeforeValidator(comma_list)]
+Commas = Annotated[tuple[_Part, ...], BeforeValidator(comma_list)]
+CommaList = Commas[str]
 Overrides = Annotated[
     tuple[str, ...],
     option((), "Change the config; repeatable.", "--set", metavar="SLOT.FIELD=VALUE"),

@@ -22,7 +22,7 @@ from stategate.evals.memory.published import (
     identity_of,
     read_conversations,
 )
-from stategate.evals.settings import Answers, require_names
+from stategate.evals.settings import Answers
 from stategate.graph.config import load_config
 from stategate.nodes.models.calls import ask
 from stategate.nodes.models.llms import EmbeddedLlm
@@ -31,7 +31,6 @@ from stategate.stores.errors import UserError
 from stategate.stores.runs import public_config
 from stategate.stores.tokens import count_tokens
 
-CONTEXTS = ("nothing", "last", "all", "recall")
 METRICS = ("right", "tokens", "seconds")
 UNKNOWN = "unknown"
 _ANSWER_TOKENS = 48
@@ -47,7 +46,6 @@ Context = Callable[[Question], str]
 
 def answers_task(settings: Answers) -> Task:
     """Return the task: every question answered with every context."""
-    require_names("contexts", settings.agents, CONTEXTS)
     talks = read_conversations(settings.file)[: settings.limit]
     if not any(question.answers for talk in talks for question in talk.questions):
         fix = "name LongMemEval's JSON, or BFCL's folder"

@@ -29,7 +29,7 @@ from stategate.evals.memory.published import (
     identity_of,
     read_conversations,
 )
-from stategate.evals.settings import Evidence, require_names
+from stategate.evals.settings import Evidence
 from stategate.graph.config import load_config
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import Resources
@@ -41,7 +41,6 @@ from stategate.stores.memory.records import Fact
 from stategate.stores.text import day_of
 from stategate.stores.tokens import count_tokens
 
-RANKERS = ("bm25", "minilm", "hybrid", "memory")
 KS = (1, 5, 10)
 BUDGET = 600
 METRICS = tuple(
@@ -68,7 +67,6 @@ Ranking = Callable[[Question], tuple[list[str], float | None, Mapping[str, str]]
 
 def evidence_task(settings: Evidence) -> Task:
     """Return the task: every question's turns ranked by every agent."""
-    require_names("rankers", settings.agents, RANKERS)
     talks = read_conversations(settings.file)[: settings.limit]
     samples = []
     for talk in talks:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from pydantic import ValidationError
 
 from stategate.evals.memory.answers import is_right
 from stategate.evals.memory.evidence import measured
@@ -153,7 +154,7 @@ def test_a_run_has_rows_by_category_intervals_and_pairs(tmp_path):
     assert (rows["bm25", "all"]["n"], rows["bm25", "all"]["asked"]) == (1, 2)
     assert {(t["a"], t["b"]) for t in summary["tests"]} == {("bm25", "memory")}
     assert run(tmp_path, file, agents)["rows"] == summary["rows"]
-    with pytest.raises(UserError, match="bm26"):
+    with pytest.raises(ValidationError, match="bm26"):
         run(tmp_path, file, ("bm26",))
 
 

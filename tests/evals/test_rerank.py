@@ -57,7 +57,7 @@ def test_metrics_by_hand():
 
 def test_questions_alternate_between_sets(data, tmp_path):
     questions = load_questions(data, "dev", ("hotpotqa", "musique"), 2)
-    assert [q.id for q in questions] == ["hotpotqa0", "musique0", "hotpotqa1", "musique1"]
+    assert [q["id"] for q in questions] == ["hotpotqa0", "musique0", "hotpotqa1", "musique1"]
     with pytest.raises(UserError, match="no file musique.test"):
         load_questions(data, "test", ("musique",))
     with pytest.raises(UserError, match="--data"):

@@ -212,9 +212,9 @@ def test_what_is_kept_and_forgotten_is_said_with_whose_it_is():
         (("train", "state", "--set", "data=nowhere.jsonl"), "stategate data trajectories"),
         (("train", "state", "--set", "epochs=0"), "epochs"),
         (("train", "state", "--set", "colour=red"), "colour"),
-        (("eval", "qa", "--experiments", "Z", "--out", "runs/x"), "A, C"),
+        (("eval", "qa", "--experiments", "Z", "--out", "runs/x"), "'A' or 'C'"),
         (("eval", "qa", "--data", "/no/such", "--out", "runs/x"), "no question set"),
-        (("eval", "memory", "--policies", "x", "--out", "runs/x"), "neither, stm"),
+        (("eval", "memory", "--policies", "x", "--out", "runs/x"), "'neither', 'stm'"),
     ],
 )
 def test_mistakes_are_one_line_with_the_fix(words, told, notes, monkeypatch, tmp_path):

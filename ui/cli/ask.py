@@ -4,10 +4,9 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
-from pydantic import BeforeValidator
 from rich.console import Console
 from rich.table import Table
 
@@ -34,12 +33,12 @@ from stategate.stores.files import user_path
 from stategate.stores.home import is_home_kept, new_thread, this_user, thread_of
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.settings import (
+    Commas,
     ConfigName,
     JsonFile,
     Overrides,
     Settings,
     argument,
-    comma_list,
     option,
 )
 from stategate.stores.text import one_line, plural
@@ -270,9 +269,9 @@ class RankSettings(Settings):
     question: str = argument(..., "What the documents should explain.")
     corpus: str = option(..., "A corpus, or a folder or file of documents.", metavar="NAME|PATH")
     top: int = option(10, "How many documents to show.", ge=1)
-    fuse_with: Annotated[
-        tuple[Literal["bm25", "bm25_stem", "embedder"], ...], BeforeValidator(comma_list)
-    ] = option(("bm25_stem", "embedder"), "Scores to add: bm25, bm25_stem, embedder.", "--with")
+    fuse_with: Commas[Literal["bm25", "bm25_stem", "embedder"]] = option(
+        ("bm25_stem", "embedder"), "Scores to add: bm25, bm25_stem, embedder.", "--with"
+    )
     candidates: int = option(20, "Weigh only so many, the BM25-best.", ge=1)
     model: str = option("smollm2-135m", "Asset, folder, .gguf file, hub name.")
     json_target: JsonFile = None
