@@ -56,16 +56,19 @@ BILLERS = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5"}
 
 
 @dataclass
-class Bill:
-    """US dollars by biller and tokens of one run; every prompt is compared with those before it."""
+class Replay:
+    """One arm over all calls of a thread: what each read, US dollars by biller, tokens, seconds."""
 
+    kind: str
+    readings: list[Reading] = field(default_factory=list)
+    seconds: float = 0.0
     dollars: dict[str, float] = field(default_factory=lambda: dict.fromkeys(BILLERS, 0.0))
     read: int = 0
     cached: int = 0
     _last: list[tuple[Any, int]] = field(default_factory=list)
 
-    def call(self, messages: Sequence[BaseMessage], answer: BaseMessage) -> None:
-        """Add one call."""
+    def bill_call(self, messages: Sequence[BaseMessage], answer: BaseMessage) -> None:
+        """Add the bill of one call; its prompt is compared with the one before it."""
         rows = [(_face(message), tokens_of(message)) for message in messages]
         repeated = takewhile(lambda pair: pair[0] == pair[1], zip(rows, self._last, strict=False))
         shared = sum(size for (_, size), _ in repeated)
@@ -77,8 +80,8 @@ class Bill:
         self.cached += blocks
         self._last = rows
 
-    def add_summary(self, tokens: int) -> None:
-        """Add the call of a summariser that reads ``tokens`` anew."""
+    def bill_summary(self, tokens: int) -> None:
+        """Add the bill of a summariser that reads ``tokens`` anew."""
         for biller in self.dollars:
             self.dollars[biller] += _dollars(biller, tokens, SUMMARY_TOKENS, 0, 0)
 
@@ -97,16 +100,6 @@ def _face(message: BaseMessage) -> tuple[Any, ...]:
     return message.type, text_of(message), *calls, answers
 
 
-@dataclass
-class Replay:
-    """One arm over all calls of a thread."""
-
-    kind: str
-    readings: list[Reading] = field(default_factory=list)
-    bill: Bill = field(default_factory=Bill)
-    seconds: float = 0.0
-
-
 def replay(messages: Sequence[BaseMessage], name: str, budget: int) -> Replay:
     """Return what arm ``name`` would have shown at each call of the thread.
 
@@ -123,9 +116,9 @@ def replay(messages: Sequence[BaseMessage], name: str, budget: int) -> Replay:
         started = time.perf_counter()
         reading = read(list(messages[start:place]), system)
         done.seconds += time.perf_counter() - started
-        done.bill.call([*([system] if system else []), *reading.messages], messages[place])
+        done.bill_call([*([system] if system else []), *reading.messages], messages[place])
         if reading.summarised:
-            done.bill.add_summary(reading.summarised)
+            done.bill_summary(reading.summarised)
         done.readings.append(reading)
     return done
 
@@ -162,11 +155,11 @@ def metrics_of(messages: Sequence[BaseMessage], done: Replay) -> Row:
     row: Row = {
         "calls": float(calls),
         "orphans": float(sum(orphans_in(reading.messages) for reading in done.readings)),
-        **{f"dollars_{biller}": dollars for biller, dollars in done.bill.dollars.items()},
-        "model_tokens": float(done.bill.read),
-        "tokens_per_call": done.bill.read / calls,
-        "cached_share": done.bill.cached / max(done.bill.read, 1),
-        "cached_tokens": float(done.bill.cached),
+        **{f"dollars_{biller}": dollars for biller, dollars in done.dollars.items()},
+        "model_tokens": float(done.read),
+        "tokens_per_call": done.read / calls,
+        "cached_share": done.cached / max(done.read, 1),
+        "cached_tokens": float(done.cached),
         "decide_total_ms": 1000 * done.seconds,
         **counts,
         "losses": losses[:_LOSSES],

@@ -5,8 +5,8 @@ import json
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
-from stategate.evals.replay import Bill, replay
-from stategate.evals.settings import Replay
+from stategate.evals import settings as evaluations
+from stategate.evals.replay import Replay, replay
 from stategate.graph.exported import from_plain
 from stategate.stores.errors import UserError
 
@@ -35,10 +35,10 @@ def test_a_repeated_prefix_is_billed_at_a_tenth_and_a_changed_one_is_not():
     rates = {"in": 3e-6, "write": 3.75e-6, "read": 0.3e-6, "out": 15e-6}
     bills = []
     for second in (more, other):
-        bill = Bill()
-        bill.call(first, AIMessage("yes"))
+        bill = Replay("nothing")
+        bill.bill_call(first, AIMessage("yes"))
         once = bill.dollars["anthropic"]
-        bill.call(second, AIMessage("no"))
+        bill.bill_call(second, AIMessage("no"))
         bills.append(bill.dollars["anthropic"] - once)
         assert once == pytest.approx(3004 * rates["write"] + 5 * rates["out"], rel=0.01)
     assert bills[0] == pytest.approx(3004 * rates["read"] + 10 * rates["write"], rel=0.1)
@@ -61,7 +61,7 @@ def test_threads_are_measured_under_each_arm_and_go_on(tmp_path):
     data = tmp_path / "threads.jsonl"
     data.write_text("".join(json.dumps(line) + "\n" for line in lines))
     arms = ("nothing", "last", "clear", "mask@1000:keep=1", "summary", "compress", "oracle")
-    settings = Replay(data=str(data), arms=arms, budget=1000, out=str(tmp_path / "run"))
+    settings = evaluations.Replay(data=str(data), arms=arms, budget=1000, out=str(tmp_path / "run"))
     summary = settings.run()
     rows = {row["agent"]: row for row in summary["rows"]}
     assert set(rows) == set(arms)
@@ -79,4 +79,4 @@ def test_threads_are_measured_under_each_arm_and_go_on(tmp_path):
     with pytest.raises(UserError, match="no model said"):
         replay(from_plain(messages[:1]), "compress", 2000)
     with pytest.raises(UserError):
-        Replay(data=str(data), arms=("other",), out=str(tmp_path / "other")).run()
+        evaluations.Replay(data=str(data), arms=("other",), out=str(tmp_path / "other")).run()
