@@ -16,7 +16,7 @@ from stategate.ui.app.context import (
     shading,
     shown_pieces,
 )
-from stategate.ui.app.html import macros, note, safe
+from stategate.ui.app.html import render, note, safe
 from stategate.ui.app.tabs.episode_view import PageLook, render_page
 from stategate.ui.app.workspace import Lane, Workspace
 
@@ -36,7 +36,7 @@ def context(*pieces):
 
 
 def test_text_is_escaped_wherever_it_stands():
-    drawn = note(EVIL, "info", EVIL) + macros("parts").bars([(EVIL, 0.3, EVIL)], EVIL)
+    drawn = note(EVIL, "info", EVIL) + render("parts.bars", [(EVIL, 0.3, EVIL)], EVIL)
     assert "<img" not in drawn
     assert "${" not in drawn
     assert "{{" not in drawn
@@ -76,7 +76,7 @@ def test_a_context_shows_scores_tokens_and_what_is_lost_in_red():
         piece("history:0", "history", "1. one\n"),
     )
     pieces = shown_pieces(built, {"entry:B": "gone words"})
-    drawn = macros("context").context("", built, 4, pieces, {})
+    drawn = render("context.context", "", built, 4, pieces, {})
     assert ">3</b>/9" in drawn
     assert ">0</b>/7" in drawn
     assert "1 of 2 commands lost" in drawn
@@ -109,7 +109,7 @@ def test_a_dropped_step_is_named_and_shown_in_words(tmp_path, home):
 
 def test_what_is_remembered_says_what_has_ended():
     rows = [("I live in Paris.", True, ""), ("I live in Oslo.", False, "2026-11-26")]
-    drawn = macros("parts").remembered(rows, 2)
+    drawn = render("parts.remembered", rows, 2)
     assert drawn.count("in this answer") == 1
     assert "ended 2026-11-26" in drawn
 
@@ -120,9 +120,9 @@ def test_rewards_tell_their_parts():
         {"name": "limit", "value": True, "weight": 0.25},
         {"name": "type", "value": 0.5, "weight": None},
     ]
-    drawn = macros("episode").reward(0.375, parts)
+    drawn = render("episode.reward", 0.375, parts)
     for part in ("0.38", "attributes", "yes · weight 0.25", "× 0.50", "sg-reward-warn"):
         assert part in drawn
-    assert "Not scored: nobody can." in macros("episode").unscored(EVIL, "nobody can")
+    assert "Not scored: nobody can." in render("episode.unscored", EVIL, "nobody can")
     plain = Observation("end", (), 1.0, True, {"reward": {"room": True}})
     assert outcome_of(plain)["parts"] == [{"name": "room", "value": True, "weight": None}]

@@ -24,7 +24,7 @@ from stategate.stores.home import home
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import cuts
 from stategate.ui.app.guard import PUBLISHED
-from stategate.ui.app.html import macros
+from stategate.ui.app.html import render
 from stategate.ui.app.tabs.common import App
 from stategate.ui.app.tabs.episode import MORE, EpisodeTab, quick, task_of
 from stategate.ui.app.tabs.memory import MemoryTab
@@ -201,7 +201,7 @@ def test_an_error_is_cut_between_words():
 
 
 def test_every_kind_is_explained():
-    drawn = macros("frame").kinds(SLOTS, registry(), "context")
+    drawn = render("frame.kinds", SLOTS, registry(), "context")
     for slot in SLOTS:
         for name in registry().kinds(slot):
             assert f"<b>{name}</b>" in drawn

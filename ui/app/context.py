@@ -13,7 +13,7 @@ from markupsafe import Markup
 from stategate.envs.protocols import Chunk
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.retrieval.page import describe
-from stategate.ui.app.html import macros, short, whole_size
+from stategate.ui.app.html import render, short, whole_size
 from stategate.ui.app.workspace import Lane
 
 #: Pieces that are no part of a page.
@@ -161,4 +161,4 @@ def render_lanes(
             places.setdefault(id_, rank.get(id_, len(rank) + place))
     order = sorted(places, key=lambda id_: places[id_])
     votes = [lane.seen.decision.action for lane in lanes if lane.seen and lane.seen.decision]
-    return macros("compare").lanes(lane_pieces, order, names, about, votes)
+    return render("compare.lanes", lane_pieces, order, names, about, votes)

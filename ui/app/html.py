@@ -1,9 +1,6 @@
 """HTML from templates: every text is escaped unless it is HTML made here."""
 
 import time
-from collections.abc import Callable
-from functools import cache
-from typing import Protocol, cast
 
 from jinja2 import Environment, PackageLoader, Undefined
 from markupsafe import Markup, escape
@@ -27,16 +24,11 @@ def safe(text: object) -> Markup:
     return Markup(str(escape(text)).translate(_TEMPLATE))  # noqa: S704 - escaped just here
 
 
-class Macros(Protocol):
-    """The macros of a template, each a function that returns HTML."""
-
-    def __getattr__(self, name: str) -> Callable[..., Markup]: ...
-
-
-@cache
-def macros(name: str) -> Macros:
-    """Return the macros of ``ui/app/templates/NAME.html``."""
-    return cast(Macros, _TEMPLATES.get_template(f"{name}.html").module)
+def render(name: str, *values: object) -> Markup:
+    """Return the HTML of a macro: ``parts.note`` is ``note`` of ``ui/app/templates/parts.html``."""
+    template, _, macro = name.partition(".")
+    html: Markup = getattr(_TEMPLATES.get_template(f"{template}.html").module, macro)(*values)
+    return html
 
 
 def percent(share: float) -> str:
@@ -63,12 +55,12 @@ def whole_size(piece: Piece) -> int:
 
 def note(text: object, kind: str = "info", lead: str = "") -> Markup:
     """Return a message box: ``info``, ``good``, ``warn`` or ``bad``."""
-    return macros("parts").note(text, kind, lead)
+    return render("parts.note", text, kind, lead)
 
 
 def empty(title: str, hint: object = "") -> Markup:
     """Return what stands where there is nothing yet, and says how to get something."""
-    return macros("parts").empty(title, hint)
+    return render("parts.empty", title, hint)
 
 
 _TEMPLATES = Environment(

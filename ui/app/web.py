@@ -13,7 +13,7 @@ from stategate.graph.config import Config
 from stategate.stores.errors import UserError
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.guard import bind, guard
-from stategate.ui.app.html import macros
+from stategate.ui.app.html import render
 from stategate.ui.app.tabs.common import QUIET, App, asset, clickable_html
 from stategate.ui.app.tabs.compare import CompareTab
 from stategate.ui.app.tabs.episode import EpisodeTab
@@ -54,7 +54,7 @@ def make_app(agents: Agents) -> gr.Blocks:
     with blocks:
         app.tab = gr.Textbox(visible="hidden", elem_id="sg-tab", container=False)
         with gr.Row(elem_classes="sg-top"):
-            gr.HTML(macros("frame").head(), elem_id="sg-title")
+            gr.HTML(render("frame.head"), elem_id="sg-title")
             pipeline = clickable_html("pipeline")
         with gr.Tabs(elem_id="sg-tabs") as places:
             with gr.Tab("Compare", id="compare") as compare_tab:

@@ -11,7 +11,7 @@ from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.ui.actions import titles_of, who_plays
 from stategate.ui.app.context import in_words, render_lanes
-from stategate.ui.app.html import empty, macros
+from stategate.ui.app.html import empty, render
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events
 from stategate.ui.app.tabs.episode import EpisodeTab
@@ -87,7 +87,7 @@ class CompareTab(common.PlayingTab):
 
     def _moments(self, workspace: Workspace) -> Markup:
         session, at = workspace.session, workspace.comparison.step
-        return macros("episode").trail(workspace.trail, at, session is None or session.done)
+        return render("episode.trail", workspace.trail, at, session is None or session.done)
 
     def _lanes_html(self, workspace: Workspace) -> Markup:
         seen = workspace.comparison

@@ -10,7 +10,7 @@ from stategate.envs.protocols import World, takes_text
 from stategate.graph.config import Config
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
-from stategate.ui.app.html import macros, short
+from stategate.ui.app.html import render, short
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events
 from stategate.ui.app.tabs.episode_view import draw, foreseen, render_pipeline
@@ -114,7 +114,7 @@ class EpisodeTab(common.PlayingTab):
         return {
             self.pipeline: render_pipeline(workspace.shown),
             self.status: "" if drawn.problem is None else common.failed(drawn.problem),
-            self.trail: macros("episode").trail(workspace.trail, workspace.looked_at, is_over),
+            self.trail: render("episode.trail", workspace.trail, workspace.looked_at, is_over),
             self.page: drawn.page,
             self.side: drawn.side,
             self.world: config.env.kind,

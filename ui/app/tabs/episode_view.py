@@ -29,7 +29,7 @@ from stategate.ui.actions import (
     titles_of,
 )
 from stategate.ui.app.context import in_words, shown_pieces
-from stategate.ui.app.html import empty, macros, note, short
+from stategate.ui.app.html import empty, render, note, short
 from stategate.ui.app.tabs.common import failed
 from stategate.ui.app.workspace import Seen, Workspace
 
@@ -61,7 +61,7 @@ def draw(workspace: Workspace) -> Drawn:
         else:
             drawn = _draw_now(workspace, session)
         if trail:
-            drawn.side = macros("episode").action(trail[-1 if at is None else at]) + drawn.side
+            drawn.side = render("episode.action", trail[-1 if at is None else at]) + drawn.side
     return drawn
 
 
@@ -99,20 +99,20 @@ def _draw_end(workspace: Workspace, session: Session) -> Drawn:
     cards = outcome["cards"]
     what = next((str(card.get("title", "")) for card in cards), "")
     if outcome["unscored"]:
-        reward = macros("episode").unscored(what, outcome["unscored"])
+        reward = render("episode.unscored", what, outcome["unscored"])
     elif values["done"]:
-        reward = macros("episode").reward(values["reward"], outcome["parts"])
+        reward = render("episode.reward", values["reward"], outcome["parts"])
     else:
-        reward = macros("episode").unfinished()
+        reward = render("episode.unfinished")
     totals = [plural(values["steps"], "step"), f"{values['tokens']:,} tokens of context"]
     if values["model_tokens"]:
         totals.append(f"{values['model_tokens']:,} tokens by the model")
     look = PageLook(is_live=False)
     page = render_page(workspace.view, last_page, workspace.instruction, look)
-    side = macros("parts").muted(" · ".join(totals))
+    side = render("parts.muted", " · ".join(totals))
     if workspace.trail:
         side += _read_at(workspace, workspace.trail[-1])
-    return Drawn(reward + (macros("page").outcome(cards) if cards else page), side)
+    return Drawn(reward + (render("page.outcome", cards) if cards else page), side)
 
 
 def _read_at(workspace: Workspace, seen: Seen) -> Markup:
@@ -133,7 +133,7 @@ def _read(
     chunks = workspace.view.chunks(observation)
     whole = in_words([*chunks, *workspace.past])
     pieces, title = shown_pieces(context, whole), f"{title}: {params.kind}"
-    return macros("context").context(title, context, params.budget, pieces, titles_of(chunks))
+    return render("context.context", title, context, params.budget, pieces, titles_of(chunks))
 
 
 def foreseen(workspace: Workspace) -> Styler | None:
@@ -170,7 +170,7 @@ def render_pipeline(config: Config) -> Markup:
         ("act", "actor", config.actor.kind + (" · no model" if is_plain else "")),
         ("write_memory", "memory", ", ".join(node.kind for node in config.memory) or "none"),
     ]
-    return macros("frame").pipeline(boxes)
+    return render("frame.pipeline", boxes)
 
 
 @dataclass
@@ -216,4 +216,4 @@ def render_page(view: View, observation: Observation, instruction: str, look: Pa
     parts = [_Part(chunk, texts_of(chunk), lead_of(chunk)) for chunk in chunks]
     runs = [(role, list(run)) for role, run in itertools.groupby(parts, lambda p: p.chunk.role)]
     verbs = dict.fromkeys(map(verb_of, [*filter(takes_text, observation.actions), *look.forms]))
-    return macros("page").page(look, instruction, verbs, runs)
+    return render("page.page", look, instruction, verbs, runs)

@@ -18,7 +18,7 @@ from stategate.stores.corpus.documents import SUFFIXES
 from stategate.stores.progress import reports_to
 from stategate.ui.app.agents import Conversation
 from stategate.ui.app.context import shown_pieces
-from stategate.ui.app.html import brief, day, empty, macros, note
+from stategate.ui.app.html import brief, day, empty, render, note
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events, shown_on
 from stategate.ui.app.tabs.episode_view import render_pipeline
@@ -138,8 +138,8 @@ class QaTab(common.AgentTab):
         pieces = tuple(replace(p, id=titles.get(p.id, p.id)) for p in last.context.pieces)
         named, budget = replace(last.context, pieces=pieces), agent.config.context.budget
         title, drawn = "What the answer was made from", shown_pieces(named)
-        context = macros("context").context(title, named, budget, drawn, {})
-        return macros("parts").muted(costs) + context
+        context = render("context.context", title, named, budget, drawn, {})
+        return render("parts.muted", costs) + context
 
     def _remembered(self, talk: Conversation) -> Markup:
         """Draw the newest facts of long-term memory: those that the last answer quotes first."""
@@ -148,7 +148,7 @@ class QaTab(common.AgentTab):
         said = talk.last[0].decision.action if talk.last is not None else ""
         facts.sort(key=lambda fact: (fact.text not in said, fact.valid_to is not None))
         rows = [(f.text, f.text in said, day(f.valid_to)) for f in facts[:_FACTS]]
-        return macros("parts").remembered(rows, len(facts))
+        return render("parts.remembered", rows, len(facts))
 
     @on_events
     def ask(self, workspace: Workspace, question: str) -> Updates:

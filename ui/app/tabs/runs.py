@@ -20,7 +20,7 @@ from stategate.evals.core.reports import (
 )
 from stategate.stores.home import cache as cached
 from stategate.ui.app.guard import PUBLISHED, bounds
-from stategate.ui.app.html import empty, macros, short
+from stategate.ui.app.html import empty, render, short
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, Update, choice, frame, on_event
 
@@ -67,7 +67,7 @@ class RunsTab(common.Tab):
         folders = [("/".join(folder.parts[-2:]), str(folder)) for folder in runs]
         return {
             self.choice: gr.update(choices=folders),
-            self.stories: macros("runs").stories(_stories()),
+            self.stories: render("runs.stories", _stories()),
         }
 
     def pick(self, event: gr.EventData) -> str:
@@ -113,7 +113,7 @@ def facts_of(run: Run) -> Markup:
         facts["data"] = f"{data.get('name', '')} ({str(data.get('sha256', ''))[:12]})"
     facts_of_run = [(name, value) for name, value in facts.items() if value not in (None, "")]
     plots = [(p.name, b64encode(p.read_bytes()).decode("ascii")) for p in run.pictures[:6]]
-    return macros("runs").run(run.folder.name, facts_of_run, plots)
+    return render("runs.run", run.folder.name, facts_of_run, plots)
 
 
 def _episode(row: Mapping[str, Any]) -> list[object]:

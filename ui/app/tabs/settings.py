@@ -9,7 +9,7 @@ from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import read_yaml
 from stategate.ui.app.guard import bounds
-from stategate.ui.app.html import macros, note
+from stategate.ui.app.html import render, note
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, button, on_event, shown_on
 from stategate.ui.app.tabs.episode import EpisodeTab
@@ -39,7 +39,7 @@ class SettingsTab(common.AgentTab):
                     buttons=["copy", "download"],
                 )
             with gr.Column(scale=5):
-                drawn = macros("frame").kinds(SLOTS, registry(), "context")
+                drawn = render("frame.kinds", SLOTS, registry(), "context")
                 self.kinds = gr.HTML(drawn, elem_id="sg-kinds")
         self.base = gr.State("")
         tab, text = app.tab, [self.text, self.base, self.status]
@@ -80,7 +80,7 @@ class SettingsTab(common.AgentTab):
     @on_event
     def turn_to(self, workspace: Workspace, base: str, event: gr.EventData) -> Update:
         """Open the settings of the node that was clicked in the flow line."""
-        kinds = macros("frame").kinds(SLOTS, registry(), common.chosen(event, "slot"))
+        kinds = render("frame.kinds", SLOTS, registry(), common.chosen(event, "slot"))
         text = as_yaml(workspace.shown)
         edit: Update = {} if text == base else {self.text: text, self.base: text}
         return {self._places: gr.Tabs(selected="settings"), self.kinds: kinds, **edit}
