@@ -99,10 +99,11 @@ def chosen_tasks(world: World, goals: str) -> dict[int, Mapping[str, Any]]:
     listed = list(world.tasks())
     if goals == "all":
         return dict(enumerate(listed))
-    return {number: _numbered(listed, number) for number in parse_numbers(goals, "tasks")}
+    return {number: task_at(listed, number) for number in parse_numbers(goals, "tasks")}
 
 
-def _numbered(listed: Sequence[Mapping[str, Any]], number: int) -> Mapping[str, Any]:
+def task_at(listed: Sequence[Mapping[str, Any]], number: int) -> Mapping[str, Any]:
+    """Return the task of a number in a world's list. Raises ``UserError`` where there is none."""
     if not 0 <= number < len(listed):
         raise UserError(f"no task {number}: this world has tasks 0-{len(listed) - 1}")
     return listed[number]
@@ -123,7 +124,7 @@ def spoken_tasks(world: World, path: Path) -> dict[int, Mapping[str, Any]]:
     for number, line in enumerate(lines):
         with user_error_context(f"{what}, line {number + 1}", hint, problems):
             row = parse_json(line)
-            task = row["task"] if "task" in row else _numbered(listed, row["goal"])
+            task = row["task"] if "task" in row else task_at(listed, row["goal"])
             tasks[number] = {**task, "say": row["say"]}
     return tasks
 

@@ -98,16 +98,10 @@ def read_stories(page: Path, roots: Sequence[Path]) -> list[dict[str, Any]]:
     stories = []
     for row in yaml.safe_load(page.read_text(encoding="utf-8")) if page.is_file() else ():
         run = next(iter(row["bars"]))
+        found = next((root / run for root in roots if (root / run).is_dir()), Path(run))
         bars = [(name, label) for bars in row["bars"].values() for name, (_, label) in bars.items()]
-        stories.append(
-            {
-                "title": row["title"],
-                "text": row["text"],
-                "command": row.get("command", ""),
-                "run": next((root / run for root in roots if (root / run).is_dir()), Path(run)),
-                "bars": [(name, float(label.split()[0]) / 100, label) for name, label in bars],
-            }
-        )
+        shares = [(name, float(label.split()[0]) / 100, label) for name, label in bars]
+        stories.append({"command": "", **row, "run": found, "bars": shares})
     return stories
 
 

@@ -16,8 +16,8 @@ from stategate.ui.app.context import (
     shading,
     shown_pieces,
 )
-from stategate.ui.app.html import render, note, safe
-from stategate.ui.app.tabs.episode_view import PageLook, render_page
+from stategate.ui.app.html import note, render, safe
+from stategate.ui.app.tabs.episode_view import render_page
 from stategate.ui.app.workspace import Lane, Workspace
 
 EVIL = '<img src=x onerror="alert(1)">${alert(2)}{{alert(3)}}`'
@@ -57,13 +57,13 @@ class Riddles(View):
 def test_an_unknown_worlds_page_is_text_with_buttons():
     seen = Observation(EVIL, ("open[door]", "say[<words>]"))
     for view in (Riddles(), View()):
-        page = render_page(view, seen, "get out", PageLook())
+        page = render_page(view, seen, "get out")
         assert 'data-action="open[door]"' in page
         assert 'data-verb="say"' in page
         assert page.count("<button") == 2
         assert "<img" not in page
-    assert "A door" in render_page(Riddles(), seen, "get out", PageLook())
-    past = render_page(View(), seen, "x", PageLook("say[mellon]", is_live=False))
+    assert "A door" in render_page(Riddles(), seen, "get out")
+    past = render_page(View(), seen, "x", taken="say[mellon]", is_live=False)
     assert 'value="mellon"' in past
 
 

@@ -105,14 +105,10 @@ def shading(pieces: Sequence[Piece]) -> list[float]:
     low, high = (min(scores), max(scores)) if scores else (0.0, 0.0)
     shades = []
     for piece in pieces:
-        if piece.kind in _SCAFFOLD:
-            shades.append(0.12)
-        elif piece.score is not None and high > low:
+        if piece.kind not in _SCAFFOLD and piece.score is not None and high > low:
             shades.append(0.12 + 0.88 * (piece.score - low) / (high - low))
-        elif scores:
-            shades.append(0.12 if piece.text else 0.0)
         else:
-            shades.append(0.6 * Shown(piece, 0.0).kept_share)
+            shades.append((0.12 if scores else 0.6) * Shown(piece, 0.0).kept_share)
     return shades
 
 

@@ -37,10 +37,9 @@ def doctor(settings: DoctorSettings) -> None:
     Exit code 1 if something is wrong; each line says what to do.
     """
     results = [(name, *examine(name, settings)) for name in CHECKS]
-    wrong = sum(not is_well for _, is_well, _ in results)
     findings = [{"what": what, "ok": is_well, "text": text} for what, is_well, text in results]
-    report = {"ok": not wrong, "findings": findings}
-    if not wrote(settings.json_target, report):
+    wrong = sum(not finding["ok"] for finding in findings)
+    if not wrote(settings.json_target, {"ok": not wrong, "findings": findings}):
         marks = {True: Text("ok", "green"), False: Text("wrong", "bold red")}
         rows = [(marks[is_well], what, text) for what, is_well, text in results]
         console().print(table(("", "", f"{wrong} wrong" if wrong else "all is well"), rows))
@@ -91,23 +90,22 @@ def check_model(settings: DoctorSettings) -> str:
     llm = load_config(settings.config, settings.overrides).llm
     if llm is None:
         return f"{settings.config} uses none"
-    _need(llm.kind, "llm.kind=openai and llm.base_url")
     if isinstance(llm, OpenAILlm):
         key_from(llm.api_key_env, llm.base_url)  # raises a line that says what to do
-    return llm.kind
+    return _require_packages(llm.kind, "llm.kind=openai and llm.base_url")
 
 
 def check_embedder(settings: DoctorSettings) -> str:
     """Say whether texts could be embedded."""
-    kind = load_config(settings.config, settings.overrides).embedder.kind
-    _need(kind, "embedder.kind=hashing")
-    return kind
+    embedder = load_config(settings.config, settings.overrides).embedder
+    return _require_packages(embedder.kind, "embedder.kind=hashing")
 
 
-def _need(kind: str, other: str) -> None:
+def _require_packages(kind: str, other: str) -> str:
     if missing := [name for name in _LOCAL.get(kind, ()) if find_spec(name) is None]:
         fix = f"pip install 'stategate[local]', or set {other}"
         raise UserError(f"{', '.join(missing)} missing: {fix}")
+    return kind
 
 
 CHECKS: dict[str, Callable[[DoctorSettings], str]] = {

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from stategate.envs.protocols import Observation, View, World
-from stategate.evals.worlds import chosen_tasks
+from stategate.evals.worlds import task_at
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult
@@ -113,10 +113,7 @@ def task_of(world: World, goal: int | None, pairs: Sequence[str]) -> dict[str, A
 
     ``goal`` is a number in the world's list of tasks. Raises ``UserError``.
     """
-    number = goal or 0
-    if pairs:
-        return dict(map(_read_pair, pairs))
-    return dict(chosen_tasks(world, str(number))[number])
+    return dict(map(_read_pair, pairs)) if pairs else dict(task_at(world.tasks(), goal or 0))
 
 
 def _read_pair(pair: str) -> tuple[str, object]:

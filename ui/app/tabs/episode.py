@@ -7,6 +7,7 @@ from typing import Any
 import gradio as gr
 
 from stategate.envs.protocols import World, takes_text
+from stategate.evals.worlds import task_at
 from stategate.graph.config import Config
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
@@ -62,9 +63,7 @@ def task_of(chosen: int | str, tasks: Sequence[Mapping[str, object]]) -> dict[st
     text, _, words = entry.removeprefix("#").partition(" ")
     if not text.isdigit() or (words and not entry.startswith("#")):
         return {"instruction": entry}
-    if int(text) >= len(tasks):
-        raise UserError(f"there is no task {text}: choose 0 to {len(tasks) - 1}")
-    return {**tasks[int(text)], **({"say": words} if words.strip() else {})}
+    return {**task_at(tasks, int(text)), **({"say": words} if words.strip() else {})}
 
 
 class EpisodeTab(common.PlayingTab):
@@ -106,17 +105,17 @@ class EpisodeTab(common.PlayingTab):
 
     def show(self, workspace: Workspace) -> Update:
         """Return the update that draws the tab as the workspace stands."""
-        drawn, config, session = draw(workspace), workspace.config, workspace.session
+        (page, side), config, session = draw(workspace), workspace.config, workspace.session
         limit, is_over = config.context.budget, session is None or session.done
         can_step = not is_over and config.actor.kind != "human"
         resources, world = workspace.agent.resources, ("choices", config.env.model_dump_json())
         tasks = resources.once(world, lambda: task_choices(workspace.world))
         return {
             self.pipeline: render_pipeline(workspace.shown),
-            self.status: "" if drawn.problem is None else common.failed(drawn.problem),
+            self.status: "",
             self.trail: render("episode.trail", workspace.trail, workspace.looked_at, is_over),
-            self.page: drawn.page,
-            self.side: drawn.side,
+            self.page: page,
+            self.side: side,
             self.world: config.env.kind,
             self.task: gr.update(choices=tasks, value=workspace.instruction),
             self.context: gr.update(**quick("context", config)),

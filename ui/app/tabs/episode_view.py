@@ -7,13 +7,13 @@ text is text. Whatever can be done carries ``data-action``; a form for a command
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pandas as pd
 from markupsafe import Markup
 from pandas.io.formats.style import Styler
 
-from stategate.envs.protocols import Chunk, Observation, View, fill, takes_text, target_of, verb_of
+from stategate.envs.protocols import Chunk, Observation, View, takes_text, verb_of
 from stategate.graph.config import Config
 from stategate.graph.session import Session
 from stategate.nodes.protocols import BuiltContext, ContextParams
@@ -29,71 +29,59 @@ from stategate.ui.actions import (
     titles_of,
 )
 from stategate.ui.app.context import in_words, shown_pieces
-from stategate.ui.app.html import empty, render, note, short
+from stategate.ui.app.html import empty, note, render, short
 from stategate.ui.app.tabs.common import failed
 from stategate.ui.app.workspace import Seen, Workspace
 
 
-@dataclass
-class Drawn:
-    """The drawn page, what stands beside it, and why the context could not be built."""
-
-    page: Markup
-    side: Markup = field(default_factory=Markup)
-    problem: BaseException | None = None
-
-
-def draw(workspace: Workspace) -> Drawn:
-    """Draw where the tab's episode stands, or the step that is looked at.
+def draw(workspace: Workspace) -> tuple[Markup, Markup]:
+    """Draw where the tab's episode stands, or the step that is looked at: its page, what is beside it.
 
     A move that is being made is waited for.
     """
     with workspace.turn:
         session, at, trail = workspace.session, workspace.looked_at, workspace.trail
         if session is None:
-            return Drawn(
-                empty("No episode yet", "Choose a task above, or write what you want done.")
-            )
+            hint = "Choose a task above, or write what you want done."
+            return empty("No episode yet", hint), Markup()
         if at is not None:
-            drawn = _draw_past(workspace, trail[at])
+            page, side = _draw_past(workspace, trail[at])
         elif session.done:
-            drawn = _draw_end(workspace, session)
+            page, side = _draw_end(workspace, session)
         else:
-            drawn = _draw_now(workspace, session)
+            page, side = _draw_now(workspace, session)
         if trail:
-            drawn.side = render("episode.action", trail[-1 if at is None else at]) + drawn.side
-    return drawn
+            side = render("episode.action", trail[-1 if at is None else at]) + side
+    return page, side
 
 
-def _draw_now(workspace: Workspace, session: Session) -> Drawn:
-    look, problem = PageLook(), None
+def _draw_now(workspace: Workspace, session: Session) -> tuple[Markup, Markup]:
+    hidden: Sequence[str] = ()
     try:
         seen = session.look(act=False)
-        observation, look.hidden = seen.observation, seen.context.dropped_actions
+        observation, hidden = seen.observation, seen.context.dropped_actions
         params, title = workspace.config.context, "What the actor reads now"
         side = _read(workspace, observation, seen.context, params, title)
         if doubts := unsure_parts(workspace.view, workspace.instruction):
             side += note(f"Not surely understood: {', '.join(doubts)}.", "warn")
     except Exception as error:  # the page can be shown, and acted on, without a context
-        observation = session.observation
-        problem, side = error, failed(error)
-    earlier = [a for s in workspace.trail for a in s.result.observation.actions if takes_text(a)]
-    accepts = workspace.view.actions.accepts
-    look.forms = [a for a in dict.fromkeys(earlier) if accepts(fill(a, "words"), observation)]
-    page = render_page(workspace.view, observation, workspace.instruction, look)
-    return Drawn(page, side, problem)
+        observation, side = session.observation, failed(error)
+    return render_page(workspace.view, observation, workspace.instruction, hidden=hidden), side
 
 
-def _draw_past(workspace: Workspace, seen: Seen) -> Drawn:
-    result, action = seen.result, seen.result.decision.action
-    look = PageLook(action, result.context.dropped_actions, is_live=False)
-    is_unlisted = action not in result.observation.actions and target_of(action) != action
-    look.forms = [action] if is_unlisted else []
-    page = render_page(workspace.view, result.observation, workspace.instruction, look)
-    return Drawn(page, _read_at(workspace, seen))
+def _draw_past(workspace: Workspace, seen: Seen) -> tuple[Markup, Markup]:
+    page = render_page(
+        workspace.view,
+        seen.result.observation,
+        workspace.instruction,
+        taken=seen.result.decision.action,
+        hidden=seen.result.context.dropped_actions,
+        is_live=False,
+    )
+    return page, _read_at(workspace, seen)
 
 
-def _draw_end(workspace: Workspace, session: Session) -> Drawn:
+def _draw_end(workspace: Workspace, session: Session) -> tuple[Markup, Markup]:
     values, last_page = session.values, session.observation
     outcome = outcome_of(last_page)
     cards = outcome["cards"]
@@ -107,12 +95,11 @@ def _draw_end(workspace: Workspace, session: Session) -> Drawn:
     totals = [plural(values["steps"], "step"), f"{values['tokens']:,} tokens of context"]
     if values["model_tokens"]:
         totals.append(f"{values['model_tokens']:,} tokens by the model")
-    look = PageLook(is_live=False)
-    page = render_page(workspace.view, last_page, workspace.instruction, look)
+    page = render_page(workspace.view, last_page, workspace.instruction, is_live=False)
     side = render("parts.muted", " · ".join(totals))
     if workspace.trail:
         side += _read_at(workspace, workspace.trail[-1])
-    return Drawn(reward + (render("page.outcome", cards) if cards else page), side)
+    return reward + (render("page.outcome", cards) if cards else page), side
 
 
 def _read_at(workspace: Workspace, seen: Seen) -> Markup:
@@ -173,21 +160,6 @@ def render_pipeline(config: Config) -> Markup:
     return render("frame.pipeline", boxes)
 
 
-@dataclass
-class PageLook:
-    """How a page is drawn.
-
-    ``action`` was taken here (it is ringed), ``hidden`` are the affordances that
-    the model cannot see (dashed), ``is_live`` says whether one can act here, ``forms`` are actions in
-    words beside those that the page lists.
-    """
-
-    action: str | None = None
-    hidden: Sequence[str] = ()
-    is_live: bool = True
-    forms: Sequence[str] = ()
-
-
 @dataclass(frozen=True)
 class _Part:
     """A chunk as the template draws it: ``texts`` are its fragments that are no commands, by role."""
@@ -210,10 +182,23 @@ class _Part:
         return list(zip(self.chunk.actions, values, strict=False))
 
 
-def render_page(view: View, observation: Observation, instruction: str, look: PageLook) -> Markup:
-    """Draw a page, the task's ``instruction`` above."""
+def render_page(
+    view: View,
+    observation: Observation,
+    instruction: str,
+    *,
+    taken: str | None = None,
+    hidden: Sequence[str] = (),
+    is_live: bool = True,
+) -> Markup:
+    """Draw a page, the task's ``instruction`` above.
+
+    The action that was ``taken`` here is ringed, those that the model cannot see (``hidden``) are
+    dashed; ``is_live`` says whether one can act here.
+    """
     chunks = [chunk for chunk in view.chunks(observation) if chunk.role != "frame"]
     parts = [_Part(chunk, texts_of(chunk), lead_of(chunk)) for chunk in chunks]
     runs = [(role, list(run)) for role, run in itertools.groupby(parts, lambda p: p.chunk.role)]
-    verbs = dict.fromkeys(map(verb_of, [*filter(takes_text, observation.actions), *look.forms]))
-    return render("page.page", look, instruction, verbs, runs)
+    verbs = dict.fromkeys(map(verb_of, filter(takes_text, observation.actions)))
+    how = {"action": taken, "hidden": hidden, "is_live": is_live}
+    return render("page.page", how, instruction, verbs, runs)

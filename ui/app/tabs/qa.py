@@ -18,7 +18,7 @@ from stategate.stores.corpus.documents import SUFFIXES
 from stategate.stores.progress import reports_to
 from stategate.ui.app.agents import Conversation
 from stategate.ui.app.context import shown_pieces
-from stategate.ui.app.html import brief, day, empty, render, note
+from stategate.ui.app.html import brief, day, empty, note, render
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events, shown_on
 from stategate.ui.app.tabs.episode_view import render_pipeline

@@ -9,7 +9,7 @@ from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import read_yaml
 from stategate.ui.app.guard import bounds
-from stategate.ui.app.html import render, note
+from stategate.ui.app.html import note, render
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, button, on_event, shown_on
 from stategate.ui.app.tabs.episode import EpisodeTab
