@@ -78,11 +78,6 @@ class QuestionSet:
     questions: dict[str, list[Question]]
     sha256: str
 
-    def under(self, chunking: Chunking) -> list[Question]:
-        """Return the questions with the evidence that was judged under ``chunking``, else any."""
-        key = f"fixed_{chunking.size}"
-        return self.questions.get(key) or next(iter(self.questions.values()))
-
 
 def load_set(source: str) -> QuestionSet:
     """Read ``"sample"`` or a folder. Raises ``UserError`` naming the file that is wrong."""
@@ -111,15 +106,11 @@ def load_set(source: str) -> QuestionSet:
 
 def relevant(question: Question, passages: Sequence[Passage]) -> set[int]:
     """Return the indices of the passages that hold any of the question's evidence."""
-    texts = {e.text for e in question.evidence}
     return {
         i
         for i, passage in enumerate(passages)
-        if passage.text in texts
-        or any(
-            e.document in ("", passage.document) and contains_evidence(passage.text, e.text)
-            for e in question.evidence
-        )
+        for e in question.evidence
+        if e.document in ("", passage.document) and contains_evidence(passage.text, e.text)
     }
 
 
@@ -155,7 +146,9 @@ def qa_task(settings: Qa) -> Task:
         graph = build_graph(config)
         # Made now: a first question must not pay for the index.
         index = config.env.index(graph.agent.resources)
-        questions = chosen.under(Chunking.parse(config.env.chunking))
+        # With the evidence that was judged under this chunking, else any.
+        key = f"fixed_{Chunking.parse(config.env.chunking).size}"
+        questions = chosen.questions.get(key) or next(iter(chosen.questions.values()))
         how: Retrieval = config.context.retrieval if isinstance(config.context, Recall) else "dense"
 
         def solve(sample: Sample, row: Row) -> None:

@@ -64,7 +64,7 @@ class Evaluation(Settings):
 class Configured(Evaluation):
     """An evaluation of what a config builds."""
 
-    config: str = option("webshop", "A preset or a YAML file.")
+    config: str = option("qa", "A preset or a YAML file.")
     overrides: Overrides = ()
 
 
@@ -77,6 +77,7 @@ class Worlds(Configured, Shared):
         "stategate eval worlds --agent none=context.kind=full"
         " --agent gated=context.kind=experience,context.bank=banks/state --out runs/e",
     )
+    config: str = option("webshop", "A preset or a YAML file.")
     agents: CommaList = option((), "Context kinds, comma-separated.")
     agent: tuple[str, ...] = option((), "Your own; repeatable.", metavar="NAME=SLOT.FIELD=VALUE,…")
     goals: str = option("0-9", "Of the world's tasks: 0-499, 3,5,8, all.", "--goals", "--tasks")
@@ -90,7 +91,6 @@ class Qa(Configured, Shared):
 
     maker = "qa:qa_task"
     examples = ("stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",)
-    config: str = option("qa", "A preset or a YAML file.")
     data: str = option("sample", "'sample', or a folder with corpus/ and questions.")
     experiments: Commas[Literal["A", "C"]] = option(("A", "C"), "A size, C retrieval.")
     limit: Limit = None
@@ -101,7 +101,6 @@ class Memory(Configured, Shared):
 
     maker = "qa:memory_task"
     examples = ("stategate eval memory --policies stm,both --set actor.kind=answer --out runs/m",)
-    config: str = option("qa", "A preset or a YAML file.")
     dialogues: str = option("sample", "'sample' or a YAML file.")
     policies: Commas[Literal["neither", "stm", "ltm", "both"]] = option(
         ("neither", "stm", "ltm", "both"), "Of neither, stm, ltm, both."
@@ -120,7 +119,6 @@ class Evidence(Configured):
         "stategate eval evidence locomo10.json --out runs/locomo",
         "stategate eval evidence home --agents bm25,hybrid,memory --out runs/home",
     )
-    config: str = option("qa", "A preset or a YAML file: the embedder.")
     file: str = argument(
         ..., "The published JSON or folder; or home, work, written, which ship.", metavar="FILE"
     )
@@ -138,7 +136,6 @@ class Answers(Configured):
         "stategate eval answers BFCL_FOLDER --out runs/answers",
         "stategate eval answers longmemeval_oracle.json --agents last,recall --out runs/answers",
     )
-    config: str = option("qa", "A preset or a YAML file: the model and the embedder.")
     file: str = argument(..., "LongMemEval's JSON, or BFCL's folder.", metavar="FILE")
     agents: Commas[Literal["nothing", "last", "all", "recall"]] = option(
         ("nothing", "last", "all", "recall"), "Of nothing, last, all, recall."

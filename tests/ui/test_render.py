@@ -43,7 +43,7 @@ def test_text_is_escaped_wherever_it_stands():
     assert "`" not in drawn
     assert safe(drawn) == drawn
     params = {"kind": "full", "budget": 9}
-    lanes = [Lane("full", params, problem=EVIL), Lane("x", params, waiting=True)]
+    lanes = [Lane(params, problem=EVIL), Lane(params, waiting=True)]
     assert "<img" not in render_lanes(lanes, {}, {}, (EVIL, EVIL, EVIL))
 
 
@@ -101,7 +101,7 @@ def test_a_dropped_step_is_named_and_shown_in_words(tmp_path, home):
         workspace.step()
     seen = workspace.look({"kind": "window", "events": 2, "budget": 2000}, None)
     whole = in_words(workspace.past)
-    lane = Lane("window", {"kind": "window", "budget": 2000}, seen=seen)
+    lane = Lane({"kind": "window", "budget": 2000}, seen=seen)
     drawn = render_lanes([lane], whole, {}, ("Now", "", "x"))
     assert "earlier step 1<" in drawn
     assert f'sg-piece-gone">{whole["event:0"][:15]}' in drawn

@@ -49,7 +49,6 @@ class Seen:
 class Lane:
     """One builder at the moment: what it built and what the actor would do, or why not."""
 
-    name: str
     params: Mapping[str, Any]
     seen: Preview | None = None
     problem: str = ""

@@ -19,8 +19,6 @@ from stategate.stores.settings import Overrides, Settings, option
 from stategate.ui.cli.memory import EmbedderKind
 from stategate.ui.cli.settings_command import command
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
 
 class UiSettings(Settings):
     """What the app begins with, and who may connect."""
@@ -40,7 +38,9 @@ def ui(settings: UiSettings) -> None:
     """Open the app: play, fork and compare, look into the state, the memory and the runs."""
     config = load_config(settings.config, settings.overrides)
     login, host = read_auth(settings.auth), settings.host
-    if host not in _LOOPBACK:
+    from stategate.ui.app.guard import LOOPBACK
+
+    if host not in LOOPBACK:
         how = "over plain HTTP" if login else "without a password (add --auth user:password)"
         typer.echo(f"warning: {host} lets other machines in, {how}", err=True)
     with user_error_context(f"--host: this machine has no address '{host}'", kinds=OSError):

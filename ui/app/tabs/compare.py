@@ -219,4 +219,4 @@ def lane_of(workspace: Workspace, name: str, budget: int) -> Lane:
     base = context.model_dump(mode="json") if kind == context.kind else {"kind": kind}
     params = {**base, "budget": budget}
     registry().parse("context", params)  # an unknown kind is told at once
-    return Lane(name, params)
+    return Lane(params)
