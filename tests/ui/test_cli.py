@@ -25,7 +25,7 @@ from tests.kit import call, completion, http_server, refused, run_command
 pytestmark = pytest.mark.usefixtures("home")
 _FILES = ("summary", "args")
 BUY_NOTHING = ["search[desk lamp]", "click[no such button]", "click[back to search]"]
-PROGRAM = [sys.executable, "-m", "stategate.ui.cli.main"]
+PROGRAM = [sys.executable, "-m", "stategate"]
 PLAIN = ["--set", "updater.kind=none", "--set", "embedder.kind=hashing"]
 
 

@@ -23,7 +23,7 @@ from stategate.stores.errors import UserError, describe_error
 from stategate.stores.home import home
 from stategate.ui.app.agents import Agents
 from stategate.ui.app.context import cuts
-from stategate.ui.app.guard import PUBLISHED
+from stategate.ui.app.guard import MADE_UP, PUBLISHED, bounds
 from stategate.ui.app.html import render
 from stategate.ui.app.tabs.common import App
 from stategate.ui.app.tabs.episode import MORE, EpisodeTab, quick, task_of
@@ -126,11 +126,14 @@ def test_a_published_run_shows_no_command_but_one_that_runs(runs_tab, tmp_path):
 
 def test_wishes_stand_first_and_a_search_says_why(home):
     agents = Agents(load_config("ui", ["embedder.kind=hashing", "updater.kind=none"]))
+    with gr.Blocks(), gr.Tab() as opened:
+        tab = MemoryTab(agents, opened)
+    empty = tab.look("")
+    assert "stategate chat" in str(empty[tab.status])
+    assert not empty[tab.facts]["visible"]
     memory = Memory(embedder=HashingEmbedder(), user=agents.memory.owner)
     for text in ("Always answer in metric units.", "My boat is called Albatros.", "I keep bees."):
         memory.remember(text)
-    with gr.Blocks(), gr.Tab() as opened:
-        tab = MemoryTab(agents, opened)
     said = [row[1] for row in tab.look("")[tab.facts]["value"]]
     assert said == ["Always answer in metric units.", "I keep bees.", "My boat is called Albatros."]
     found = tab.look("What is my boat called?")[tab.facts]
@@ -222,6 +225,15 @@ def test_an_uploaded_file_is_shown_and_one_of_its_threads_is_named(
     assert "'threads.jsonl' there are: 1, 2" in str(many[tab.status]).replace("&#39;", "'")
     assert many[tab.panel]["visible"] is False
     assert "line 1" in str(tab.open("#2", ["compress"], 2000, str(where))[tab.table])
+
+
+def test_the_thread_that_ships_is_shown_at_one_press(tab: Any, monkeypatch) -> None:
+    monkeypatch.setattr(bounds, "is_local", False)
+    update = tab.open(tab.where.value, tab.kinds.value, tab.budget.value)
+    assert update[tab.panel]["visible"]
+    assert [row[0] for row in update[tab.summary]["value"]["data"]] == ["nothing", "compress"]
+    with pytest.raises(UserError, match="outside of this app"):
+        bounds.require_place(str(MADE_UP.parent / "passages.jsonl"))
 
 
 def test_a_wish_of_ones_own_ends_without_a_figure_and_says_why():

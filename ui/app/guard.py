@@ -25,8 +25,9 @@ from stategate.stores.http import named_host
 #: Beyond this machine's names: ``STATEGATE_HOSTS=lab.example.org``; folders: ``STATEGATE_ROOTS=/data``.
 HOSTS, ROOTS = "STATEGATE_HOSTS", "STATEGATE_ROOTS"
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))
-#: The run directories that ship, which anybody may read.
+#: The run directories and the recorded threads that ship, which anybody may read.
 PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "results"
+MADE_UP = Path(__file__).resolve().parents[2] / "trainers" / "data" / "made-up.jsonl.gz"
 #: The browser itself refuses to fetch anything from elsewhere, whatever a page or a model says.
 CONTENT_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
@@ -69,7 +70,7 @@ class Bounds:
             return place
         real = Path(os.path.expandvars(where)).expanduser().resolve()
         named = [Path(part) for part in os.environ.get(ROOTS, "").split(os.pathsep) if part]
-        roots = [*named, home(), cache(), Path("runs"), Path("banks"), PUBLISHED]
+        roots = [*named, home(), cache(), Path("runs"), Path("banks"), PUBLISHED, MADE_UP]
         inside = (real.is_relative_to(root.expanduser().resolve()) for root in roots)
         if "://" in where or not any(inside):
             raise UserError(

@@ -141,16 +141,10 @@ class PlayingTab(AgentTab):
         return {self.status: gr.skip(), self.stop: gr.update(interactive=False)}
 
 
-def button(label: str, name: str, width: int, **more: Any) -> gr.Button:
-    """Return a button as wide as it needs to be, called ``sg-NAME``."""
+def button(label: str, name: str, width: int, kind: Any = gr.Button, **more: Any) -> Any:
+    """Return a button of a ``kind`` of Gradio's, as wide as it needs to be, called ``sg-NAME``."""
     settings: dict[str, Any] = {"size": "md", "scale": 0, "min_width": width, **more}
-    return gr.Button(label, elem_id=f"sg-{name}", **settings)
-
-
-def upload_button(label: str, name: str, width: int, **more: Any) -> gr.UploadButton:
-    """Return a button that chooses files, called ``sg-NAME``."""
-    settings: dict[str, Any] = {"size": "md", "scale": 0, "min_width": width, **more}
-    return gr.UploadButton(label, elem_id=f"sg-{name}", **settings)
+    return kind(label, elem_id=f"sg-{name}", **settings)
 
 
 def box(label: str, name: str, width: int = 220, **more: Any) -> gr.Textbox:

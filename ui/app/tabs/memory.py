@@ -20,6 +20,9 @@ from stategate.ui.app.tabs.common import QUIET, Tab, Update, box, button, choice
 FOUND, LISTED, ROWS = 12, 30, 300
 _FACTS = ["#", "said", "source", "on", "holds", "answers", "shown, or why not"]
 _WIDTHS = [44, 460, 110, 110, 120, 76, 160]
+_EMPTY = (
+    "What you tell it in QA, stategate chat, or Python (Memory().remember) is kept and shown here."
+)
 _WISH = "a standing wish: with every question"
 _BANK = ["id", "worth", "task", "state or question, advice, origin"]
 
@@ -65,8 +68,9 @@ class MemoryTab(Tab):
         count = f"{len(rows):,} of {plural(len(facts), 'fact')}"
         label = f"{count} (click one to see its source, or forget it)"
         return {
-            self.facts: gr.update(value=rows, label=label),
+            self.facts: gr.update(value=rows, label=label, visible=bool(facts)),
             self.forget: gr.update(visible=False),
+            self.status: "" if facts else note(_EMPTY, "info", "Nothing is remembered yet."),
         }
 
     @on_event

@@ -68,7 +68,7 @@ class QaTab(common.AgentTab):
         with gr.Row(elem_classes="sg-controls"):
             how: dict[str, Any] = {"file_count": "multiple", "file_types": list(SUFFIXES)}
             label = "Add files to the corpus"
-            self.upload = common.upload_button(label, "qa-upload", 170, **how)
+            self.upload = common.button(label, "qa-upload", 170, gr.UploadButton, **how)
             self.fresh = common.button("New conversation", "qa-new", 150)
         self.status = common.status_line("qa-status")
         with gr.Row(elem_classes="sg-stage"):

@@ -12,7 +12,7 @@ from stategate.evals.core.reports import cells
 from stategate.evals.replay import BILLERS, Replay, metrics_of, replay
 from stategate.graph.exported import read_messages
 from stategate.stores.errors import UserError
-from stategate.ui.app.guard import bounds
+from stategate.ui.app.guard import MADE_UP, bounds
 from stategate.ui.app.html import short
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, Update, button, choice, frame, on_event
@@ -36,9 +36,8 @@ class ThreadsTab(common.Tab):
 
     def __init__(self) -> None:
         with gr.Row(elem_classes="sg-agentbar"):
-            self.where = common.box(
-                "File, or database#thread", "msg-where", 260, scale=3, info=_HINT
-            )
+            how = {"scale": 3, "info": _HINT, "value": f"{MADE_UP}#1"}  # something to look at
+            self.where = common.box("File, or database#thread", "msg-where", 260, **how)
             self.kinds = choice(
                 "Builders to compare with the untouched thread",
                 "msg-kinds",
@@ -52,7 +51,7 @@ class ThreadsTab(common.Tab):
             )
         with gr.Row(elem_classes="sg-controls"):
             self.open_button = button("Show", "msg-open", 90, variant="primary")
-            self.upload = common.upload_button(_UPLOAD, "msg-upload", 150, file_types=_FILES)
+            self.upload = button(_UPLOAD, "msg-upload", 150, gr.UploadButton, file_types=_FILES)
         self.status = common.status_line("msg-status")
         with gr.Column(visible=False) as self.panel:
             models = " and ".join(BILLERS.values())
