@@ -97,9 +97,8 @@ def chosen_tasks(world: World, goals: str) -> dict[int, Mapping[str, Any]]:
     Raises ``UserError`` for a number that the world has no task for.
     """
     listed = list(world.tasks())
-    if goals == "all":
-        return dict(enumerate(listed))
-    return {number: task_at(listed, number) for number in parse_numbers(goals, "tasks")}
+    numbers = range(len(listed)) if goals == "all" else parse_numbers(goals, "tasks")
+    return {number: task_at(listed, number) for number in numbers}
 
 
 def task_at(listed: Sequence[Mapping[str, Any]], number: int) -> Mapping[str, Any]:

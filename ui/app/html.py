@@ -58,11 +58,6 @@ def note(text: object, kind: str = "info", lead: str = "") -> Markup:
     return render("parts.note", text, kind, lead)
 
 
-def empty(title: str, hint: object = "") -> Markup:
-    """Return what stands where there is nothing yet, and says how to get something."""
-    return render("parts.empty", title, hint)
-
-
 _TEMPLATES = Environment(
     loader=PackageLoader("stategate.ui.app", "templates"),
     autoescape=True,

@@ -1,12 +1,13 @@
 """``stategate demo``: one task through several memories at the same budget, and where they part."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 from rich.console import Console
 
+from stategate.evals.worlds import task_at
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session, StepResult
@@ -18,7 +19,7 @@ from stategate.stores.text import plural
 from stategate.ui.actions import short, who_plays
 from stategate.ui.cli import output
 from stategate.ui.cli.output import heading, say
-from stategate.ui.cli.run import page_lines, task_of
+from stategate.ui.cli.run import page_lines
 from stategate.ui.cli.settings_command import command
 
 _TASKS = 30  # that are tried until the memories end differently
@@ -69,18 +70,17 @@ def demo(settings: DemoSettings) -> None:
     for kind in kinds:
         say(f"Memory {kind}: {registry().hint('context', kind)}.")
     graph = build_graph(config)
-    world = graph.agent.world
-    count = max(min(_TASKS, len(world.tasks())), 1)
+    tasks = graph.agent.world.tasks()
+    count = max(min(_TASKS, len(tasks)), 1)
     for number in range(count) if settings.goal is None else (settings.goal,):
         with output.working(f"playing task {number} with {len(kinds)} memories"):
-            task = task_of(world, number, ())
-            plays = [play(graph, context, task) for context in contexts]
+            plays = [play(graph, context, task_at(tasks, number)) for context in contexts]
         if len({one.row["reward"] for one in plays}) > 1:
             break
     show(out, plays, config, number, is_chosen=settings.goal is None)
 
 
-def play(graph: Graph, context: dict[str, Any], task: dict[str, Any]) -> Play:
+def play(graph: Graph, context: dict[str, Any], task: Mapping[str, Any]) -> Play:
     """Play ``task`` to its end with the context builder ``context``."""
     session = Session(graph, new_thread("demo"), task=task, context=context)
     steps = session.run()

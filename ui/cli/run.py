@@ -1,6 +1,6 @@
 """``stategate run``: one episode with a transcript."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ from pydantic import model_validator
 from rich.console import Console
 from rich.text import Text
 
-from stategate.envs.protocols import Observation, View, World
+from stategate.envs.protocols import Observation, View
 from stategate.evals.worlds import task_at
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
@@ -108,14 +108,6 @@ def run(settings: RunSettings) -> None:
         output.wrote(settings.json_target, episode_dict(session, steps))
 
 
-def task_of(world: World, goal: int | None, pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the task that ``--goal`` or ``--task KEY=VALUE …`` names in ``world``.
-
-    ``goal`` is a number in the world's list of tasks. Raises ``UserError``.
-    """
-    return dict(map(_read_pair, pairs)) if pairs else dict(task_at(world.tasks(), goal or 0))
-
-
 def _read_pair(pair: str) -> tuple[str, object]:
     key, equals, value = pair.partition("=")
     if not (equals and key.strip()):
@@ -132,7 +124,9 @@ def open_session(config: Config, settings: RunSettings) -> Session:
     """
 
     def start(session: Session) -> Session:
-        task = task_of(session.agent.world, settings.goal, settings.task)
+        task: Mapping[str, Any] = dict(map(_read_pair, settings.task))
+        if not task:
+            task = task_at(session.agent.world.tasks(), settings.goal or 0)
         return session.start(task if settings.say is None else {**task, "say": settings.say})
 
     thread = settings.thread

@@ -11,7 +11,7 @@ from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.ui.actions import titles_of, who_plays
 from stategate.ui.app.context import in_words, render_lanes
-from stategate.ui.app.html import empty, render
+from stategate.ui.app.html import render
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events
 from stategate.ui.app.tabs.episode import EpisodeTab
@@ -92,7 +92,7 @@ class CompareTab(common.PlayingTab):
     def _lanes_html(self, workspace: Workspace) -> Markup:
         seen = workspace.comparison
         if not seen.lanes:
-            return empty("The same moment, another memory", _HINT)
+            return render("parts.empty", "The same moment, another memory", _HINT)
         looks = [lane.seen for lane in seen.lanes if lane.seen is not None]
         chunks = workspace.view.chunks(looks[0].observation) if looks else ()
         number = len(workspace.trail) if seen.step is None else seen.step

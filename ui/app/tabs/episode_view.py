@@ -29,7 +29,7 @@ from stategate.ui.actions import (
     titles_of,
 )
 from stategate.ui.app.context import in_words, shown_pieces
-from stategate.ui.app.html import empty, note, render, short
+from stategate.ui.app.html import note, render, short
 from stategate.ui.app.tabs.common import failed
 from stategate.ui.app.workspace import Seen, Workspace
 
@@ -43,7 +43,7 @@ def draw(workspace: Workspace) -> tuple[Markup, Markup]:
         session, at, trail = workspace.session, workspace.looked_at, workspace.trail
         if session is None:
             hint = "Choose a task above, or write what you want done."
-            return empty("No episode yet", hint), Markup()
+            return render("parts.empty", "No episode yet", hint), Markup()
         if at is not None:
             page, side = _draw_past(workspace, trail[at])
         elif session.done:

@@ -18,7 +18,7 @@ from stategate.stores.corpus.documents import SUFFIXES
 from stategate.stores.progress import reports_to
 from stategate.ui.app.agents import Conversation
 from stategate.ui.app.context import shown_pieces
-from stategate.ui.app.html import brief, day, empty, note, render
+from stategate.ui.app.html import brief, day, note, render
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events, shown_on
 from stategate.ui.app.tabs.episode_view import render_pipeline
@@ -130,7 +130,7 @@ class QaTab(common.AgentTab):
 
     def _sources(self, talk: Conversation) -> Markup:
         if talk.last is None:
-            return empty("What an answer is made from", _HINT)
+            return render("parts.empty", "What an answer is made from", _HINT)
         last, agent = talk.last[0], talk.last[1].agent
         chunks = cast(QaEnv, agent.config.env).source(last.observation, agent.resources).all()
         costs = f"answered in {brief(last.seconds)}: {last.decision.reason}"

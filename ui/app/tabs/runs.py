@@ -20,7 +20,7 @@ from stategate.evals.core.reports import (
 )
 from stategate.stores.home import cache as cached
 from stategate.ui.app.guard import PUBLISHED, bounds
-from stategate.ui.app.html import empty, render, short
+from stategate.ui.app.html import render, short
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, Update, choice, frame, on_event
 
@@ -49,7 +49,7 @@ class RunsTab(common.Tab):
             label = "Run directory (choose, search by typing, or write a path)"
             self.choice = choice(label, "run", allow_custom_value=True)
         self.status = common.status_line("run-status")
-        self.facts = gr.HTML(empty("No run open", _HINT), elem_id="sg-run-facts")
+        self.facts = gr.HTML(render("parts.empty", "No run open", _HINT), elem_id="sg-run-facts")
         with gr.Column(visible=False) as self.panel:
             self.rows = frame("run-rows", "Results")
             self.tests = frame("run-tests", "Paired tests")
@@ -76,7 +76,10 @@ class RunsTab(common.Tab):
 
     def idle(self, *values: object) -> Update:
         """Return what is drawn where no run is open."""
-        return {self.facts: empty("No run open", _HINT), self.panel: gr.update(visible=False)}
+        return {
+            self.facts: render("parts.empty", "No run open", _HINT),
+            self.panel: gr.update(visible=False),
+        }
 
     @on_event
     def open(self, folder: str | None) -> Update:
