@@ -42,11 +42,6 @@ class Evaluation(Settings):
     seed: int = option(0, "Of the statistics; written to args.json.")
     json_target: JsonFile = None
 
-    @classmethod
-    def command(cls) -> str:
-        """Return its name in ``stategate eval``."""
-        return cls.__name__.lower()
-
     def run(self) -> dict[str, Any]:
         """Do what the run directory does not hold yet; return the summary."""
         return run_task(self.make, self.out, self if isinstance(self, Shared) else None)

@@ -24,7 +24,7 @@ def run_evaluation(settings: Evaluation) -> None:
 
     Exit code 1 where everything failed; 130 on Ctrl-C, with how to go on.
     """
-    what = f"{settings.command()}: loading and measuring"
+    what = f"{type(settings).__name__.lower()}: loading and measuring"
     with stoppable(f"the same command goes on from '{settings.out}'"), working(what):
         summary = settings.run()
     wrote(settings.json_target, summary)
@@ -43,7 +43,7 @@ def add_command(group: typer.Typer, model: type[Evaluation], name: str = "") -> 
     """Add the command of an evaluation; under another ``name`` it is not listed."""
     how: dict[str, Any] = {"epilog": examples(*model.examples), "hidden": bool(name)}
     flagged = flags_of(run_evaluation, model)
-    group.command(name or model.command(), help=model.__doc__, **how)(flagged)
+    group.command(name or model.__name__.lower(), help=model.__doc__, **how)(flagged)
 
 
 for _model in EVALUATIONS:

@@ -110,7 +110,11 @@ def problem(error: BaseException) -> str | None:
 
     error = missing_extra(error) or error
     if hasattr(error, "format_message"):  # a usage error of typer's
-        return printable(one_line(usage_problem(error)))
+        line = error.format_message().replace("Value error, ", "").rstrip(".")
+        fix = f" (see {error.ctx.command_path if error.ctx else 'stategate'} --help)"
+        if getattr(error, "option_name", "")[1:2].isdigit():
+            fix = ": text that begins with a dash comes last, after --"
+        return printable(one_line(f"{line}{fix}"))
     if isinstance(error, UserError):
         return printable(one_line(str(error)))
     if isinstance(error, OSError) and error.errno in _REFUSALS:
@@ -119,16 +123,6 @@ def problem(error: BaseException) -> str | None:
     if isinstance(error, ValidationError):
         return printable(one_line(first_problem(error)))
     return None
-
-
-def usage_problem(error: Any) -> str:
-    """Return a usage error of typer's in one line that says where the right way is shown."""
-    line, command = error.format_message().replace("Value error, ", "").rstrip("."), "stategate"
-    if getattr(error, "option_name", "")[1:2].isdigit():
-        return f"{line}: text that begins with a dash comes last, after --"
-    if error.ctx is not None:
-        command = error.ctx.command_path
-    return f"{line} (see {command} --help)"
 
 
 def examples(*lines: str) -> str:

@@ -141,10 +141,11 @@ class PlayingTab(AgentTab):
         return {self.status: gr.skip(), self.stop: gr.update(interactive=False)}
 
 
-def button(label: str, name: str, width: int, kind: Any = gr.Button, **more: Any) -> Any:
+def button(
+    label: str, name: str, width: int, kind: Any = gr.Button, scale: int | None = 0, **more: Any
+) -> Any:
     """Return a button of a ``kind`` of Gradio's, as wide as it needs to be, called ``sg-NAME``."""
-    settings: dict[str, Any] = {"size": "md", "scale": 0, "min_width": width, **more}
-    return kind(label, elem_id=f"sg-{name}", **settings)
+    return kind(label, elem_id=f"sg-{name}", size="md", scale=scale, min_width=width, **more)
 
 
 def box(label: str, name: str, width: int = 220, **more: Any) -> gr.Textbox:
@@ -158,10 +159,9 @@ def choice(label: str, name: str, width: int = 220, **more: Any) -> gr.Dropdown:
     return gr.Dropdown(label=label, elem_id=f"sg-{name}", min_width=width, **settings)
 
 
-def radio(label: str, name: str, width: int = 220, **more: Any) -> gr.Radio:
+def radio(label: str, name: str, width: int = 220, scale: int = 2, **more: Any) -> gr.Radio:
     """Return a choice that shows everything there is to choose, called ``sg-NAME``."""
-    settings: dict[str, Any] = {"min_width": width, "scale": 2, **more}
-    return gr.Radio(label=label, elem_id=f"sg-{name}", **settings)
+    return gr.Radio(label=label, elem_id=f"sg-{name}", min_width=width, scale=scale, **more)
 
 
 def budget(name: str, value: int) -> gr.Slider:

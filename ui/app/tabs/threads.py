@@ -36,8 +36,8 @@ class ThreadsTab(common.Tab):
 
     def __init__(self) -> None:
         with gr.Row(elem_classes="sg-agentbar"):
-            how = {"scale": 3, "info": _HINT, "value": f"{MADE_UP}#1"}  # something to look at
-            self.where = common.box("File, or database#thread", "msg-where", 260, **how)
+            first = {"info": _HINT, "value": f"{MADE_UP}#1"}  # something to look at
+            self.where = common.box("File, or database#thread", "msg-where", 260, scale=3, **first)
             self.kinds = choice(
                 "Builders to compare with the untouched thread",
                 "msg-kinds",
