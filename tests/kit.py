@@ -399,6 +399,6 @@ class Stranger:
 
     def stategate(self, *words: str) -> str:
         """Return what ``stategate WORDS`` prints there; it must succeed."""
-        done = self.python("-m", "stategate.ui.cli.main", *words)
+        done = self.python("-m", "stategate", *words)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

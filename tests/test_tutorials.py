@@ -48,7 +48,7 @@ def test_it_is_evaluated_and_its_past_becomes_experience(world):
 
 
 def test_what_plays_another_world_only_is_refused_in_one_line(world):
-    done = world.python("-m", "stategate.ui.cli.main", "run", "garden.yaml", "--actor", "rule")
+    done = world.python("-m", "stategate", "run", "garden.yaml", "--actor", "rule")
     assert done.returncode == 2
     assert done.stderr.strip().count("\n") == 0
     assert "actor.kind=rule is made for webshop, not for" in done.stderr

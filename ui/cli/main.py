@@ -157,7 +157,3 @@ def stategate(
 def main() -> None:
     """Run the command line (the console script's entry point)."""
     app(prog_name="stategate")
-
-
-if __name__ == "__main__":
-    main()

@@ -59,7 +59,7 @@ def server(place):
     sites = [str(place / name / "site") for name in STRANGERS]
     path = os.pathsep.join([*sites, os.environ.get("PYTHONPATH", "")])
     home = {"STATEGATE_HOME": str(place / "home"), "PYTHONPATH": path}
-    words, how = ["-m", "stategate.ui.cli.main", "ui", "--port"], {"env": {**os.environ, **home}}
+    words, how = ["-m", "stategate", "ui", "--port"], {"env": {**os.environ, **home}}
     with program(lambda port: [*words, str(port)], place / "server.log", cwd=place, **how) as url:
         yield url
 

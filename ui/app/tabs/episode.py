@@ -101,7 +101,21 @@ class EpisodeTab(common.PlayingTab):
         with gr.Accordion(title, open=False, elem_id="sg-state", visible=False) as self.state:
             label = "Foreseen next action in %; above, the step and what was done"
             self.foresight = common.frame("foresight", label, ["step"])
-        self._wire()
+        tab, outputs = app.tab, self.outputs
+        how = {"outputs": outputs, **common.shown_on(self.status)}
+        self.world.input(self.enter, [tab, self.world], **how)
+        self.task.input(self.begin, [tab, self.task], **how)
+        self.back.click(self.back_up, [tab], **how)
+        self.step.click(self.take_step, [tab], **how)
+        self.run.click(self.auto_run, [tab], **how)
+        self.stop.click(self.halt, [tab], outputs, **QUIET)
+        gr.on([self.page.click, self.page.submit], self.clicked, [tab], **how)
+        self.trail.click(self.look, [tab], outputs, **QUIET)
+        bar = [tab, self.context, self.budget, self.actor]
+        gr.on([self.context.input, self.actor.input], self.swap, bar, **how)
+        self.budget.change(self.swap, bar, trigger_mode="always_last", **how)
+        shown = [self.state, self.foresight, self.status]
+        self.trail.change(self.show_state, [tab], shown, **QUIET)
 
     def show(self, workspace: Workspace) -> Update:
         """Return the update that draws the tab as the workspace stands."""
@@ -220,21 +234,3 @@ class EpisodeTab(common.PlayingTab):
             return {self.task: workspace.instruction, self.status: gr.skip()}
         workspace.start(task_of(chosen, workspace.world.tasks()))
         return self.show(workspace)
-
-    def _wire(self) -> None:
-        tab, outputs = self.app.tab, self.outputs
-        how = {"outputs": outputs, **common.shown_on(self.status)}
-
-        self.world.input(self.enter, [tab, self.world], **how)
-        self.task.input(self.begin, [tab, self.task], **how)
-        self.back.click(self.back_up, [tab], **how)
-        self.step.click(self.take_step, [tab], **how)
-        self.run.click(self.auto_run, [tab], **how)
-        self.stop.click(self.halt, [tab], outputs, **QUIET)
-        gr.on([self.page.click, self.page.submit], self.clicked, [tab], **how)
-        self.trail.click(self.look, [tab], outputs, **QUIET)
-        bar = [tab, self.context, self.budget, self.actor]
-        gr.on([self.context.input, self.actor.input], self.swap, bar, **how)
-        self.budget.change(self.swap, bar, trigger_mode="always_last", **how)
-        shown = [self.state, self.foresight, self.status]
-        self.trail.change(self.show_state, [tab], shown, **QUIET)
