@@ -142,7 +142,7 @@ def test_mistakes_of_other_commands(tmp_path):
         for words, told in (
             (("run", "nosuch"), "webshop-policy"),
             (("rnu",), "Did you mean 'run'?"),
-            (("memroy",), "Did you mean 'memory'?"),
+            (("memroy",), "Did you mean 'memory'"),
             (("xyzzy",), "No such command 'xyzzy' (see "),
             (("ask", "Why?", "--set", "actor.kind=policy"), "human, noisy, scripted"),
             (("kinds", "contxt"), "did you mean 'context'?"),

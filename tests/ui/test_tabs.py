@@ -164,12 +164,11 @@ def test_what_is_no_config_is_told(text, problem):
 def test_another_world_brings_its_agent_and_what_does_not_fit_is_refused():
     app = App(Agents(load_config("ui", ["llm={kind: fake, replies: [x]}"])))
     workspace = app.of("one")
-    with gr.Blocks() as blocks, gr.Tab() as opened:
+    with gr.Blocks(), gr.Tabs() as places, gr.Tab() as opened:
         app.tab = gr.Textbox()
-        with gr.Tabs() as places:
-            tab = SettingsTab(app, EpisodeTab(app, gr.HTML()), opened, places)
-    assert blocks
-    update = tab.use("one", as_yaml(load_config("ui")).replace("kind: webshop", "kind: alfworld"))
+        tab = SettingsTab(app, EpisodeTab(app, gr.HTML()), opened, places)
+    edited = yaml.safe_load(as_yaml(load_config("ui"))) | {"env": {"kind": "alfworld"}}
+    update = tab.use("one", yaml.safe_dump(edited))
     config, alfworld = workspace.config, load_config("alfworld")
     assert "all else is as alfworld begins" in str(update[tab.status])
     assert (config.env.kind, config.actor) == ("alfworld", alfworld.actor)
