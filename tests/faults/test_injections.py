@@ -16,7 +16,7 @@ from stategate.envs.protocols import ANSWER, Observation, answer
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import ATTRIBUTE_FILES, PRODUCT_FILES, SAMPLE
 from stategate.graph import build_graph, load_config
-from stategate.graph.memory_tools import corpus_tool, experience_tool, memory_tools
+from stategate.graph.memory_tools import corpus_tool, memory_tools
 from stategate.nodes.act.shop import ShopPage
 from stategate.nodes.act.shop.rule import suggested
 from stategate.nodes.build_context.experience import Experience
@@ -333,15 +333,6 @@ def test_a_tool_of_ours_gives_a_line_for_each_thing(tmp_path):
     blocks = quoted.split("\n\n")
     assert len(blocks) == 20
     assert all(block.startswith("[") and "\n" not in block for block in blocks)
-    embedder = Hashing().build(Resources())
-    bank = Bank(tmp_path / "bank", "state", make_of(embedder), create=True)
-    bank.add(
-        Entry(Row(f"r{i}", "t", 5.0, {"experience": payload}), embedder.embed([payload])[0])
-        for i, payload in enumerate(attacks)
-    )
-    bank.close()
-    lines = experience_tool(tmp_path / "bank", Hashing()).invoke({"situation": "thing", "k": 20})
-    assert len(lines.splitlines()) == 20
 
 
 def tool_result(text, id_):

@@ -19,7 +19,6 @@ from stategate.nodes.experience.episode import (
     states_of,
 )
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
-from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.resources import Resources
@@ -27,7 +26,7 @@ from stategate.nodes.write_memory.experience import ExperienceWriter
 from stategate.stores.bank import Bank, Entry, Row
 from stategate.stores.trace_store import TraceStore
 from stategate.trainers.bank import build_bank
-from tests.kit import built_contexts, piece_of
+from tests.kit import FakeLlm, built_contexts, piece_of
 from tests.nodes.shop_pages import ITEM, ON_ITEM, ON_RESULTS, OPENED, RESULTS, context
 
 TOLD = WebShopEnv().experience()
