@@ -147,7 +147,7 @@ def apply_decision(agent: Agent, state: State, decision: Decision, context: Buil
 
 def write_memory(agent: Agent, state: State) -> Update:
     """Give the finished step to every memory writer, and count it."""
-    record = _step_record(agent, state)
+    record = step_record(agent, state)
     events = read_events(state)
     for params in agent.config.memory:
         with owned_by(agent.owner):
@@ -162,7 +162,7 @@ def write_memory(agent: Agent, state: State) -> Update:
     }
 
 
-def _step_record(agent: Agent, state: State) -> StepRecord:
+def step_record(agent: Agent, state: State) -> StepRecord:
     """Return the record of the step just taken; a resumed run computes missing parts again."""
     earlier: State = {**state, "session": state["before"] or state["session"]}
     return StepRecord(

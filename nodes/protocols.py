@@ -277,10 +277,10 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One finished step, the input of memory writers. ``step`` counts from 0.
+    """One finished step: the input of memory writers, and what a session's step returns.
 
-    ``turn`` is the time of events that outlive a task: the steps of the whole thread if its world is a
-    conversation, else ``step``.
+    ``step`` counts from 0. ``turn`` is the time of events that outlive a task: the steps of the whole
+    thread if its world is a conversation, else ``step``. ``seconds`` is how long a session's step took.
     """
 
     thread_id: str
@@ -289,11 +289,27 @@ class StepRecord:
     task: Mapping[str, Any]
     instruction: str
     observation: Observation
-    context: BuiltContext | None
+    context: BuiltContext
     decision: Decision
     outcome: Observation
     events: tuple[Event, ...]
     turn: int = 0
+    seconds: float = 0.0
+
+    @property
+    def reward(self) -> float:
+        """The step's reward."""
+        return self.outcome.reward
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode is over."""
+        return self.outcome.done
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the built context."""
+        return self.context.tokens
 
 
 #: Writes a finished step to a memory; idempotent by (episode, step). Returns the state's new list of

@@ -12,8 +12,9 @@ from stategate.graph.build import Graph, build_graph
 from stategate.graph.checkpoints import open_saver
 from stategate.graph.config import Config, load_config, presets
 from stategate.graph.forgetting import Places
-from stategate.graph.session import Session, StepResult
+from stategate.graph.session import Session
 from stategate.nodes.observe.qa import QaEnv
+from stategate.nodes.protocols import StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import MemoryPlace
 from stategate.nodes.write_memory.long_term import memory_place
@@ -96,7 +97,7 @@ class Conversation:
         self._agents = agents
         self.config = self._base = agents.questions
         #: The last answer, and the session that gave it: settings may have changed since.
-        self.last: tuple[StepResult, Session] | None = None
+        self.last: tuple[StepRecord, Session] | None = None
         self.thread = new_thread("ui-qa")
 
     @property
@@ -138,7 +139,7 @@ class Conversation:
         self._require(config)
         self.config = config
 
-    def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepResult:
+    def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepRecord:
         """Put a question; ``on_text`` hears the answer as it is written.
 
         A question that an error cut short is answered when it is asked again.

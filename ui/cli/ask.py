@@ -15,7 +15,7 @@ from stategate.envs.protocols import answered
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
 from stategate.graph.forgetting import Places, forget_everywhere
-from stategate.graph.session import Session, StepResult
+from stategate.graph.session import Session
 from stategate.graph.state import pack_decision
 from stategate.language.utterance import read_utterance
 from stategate.nodes.act.answerability import NOTED, NOTHING_FOUND
@@ -23,6 +23,7 @@ from stategate.nodes.build_context.rico import documents_of, weigh
 from stategate.nodes.models.documents import shared_backend
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import QaEnv
+from stategate.nodes.protocols import StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.ranking import bm25
 from stategate.nodes.retrieval.remember import owned_by
@@ -183,7 +184,7 @@ def load_model(session: Session) -> None:
             _ = session.agent.resources.llm
 
 
-def speak(session: Session, question: str, out: Console) -> StepResult:
+def speak(session: Session, question: str, out: Console) -> StepRecord:
     """Put one question, print the answer and what is to be known of it, return the step."""
     with output.waiting("thinking"):
         result = session.ask(question)
@@ -236,7 +237,7 @@ def _memory_of(session: Session) -> tuple[LongTerm, str]:
         return place.open(), place.owner
 
 
-def forget_named(session: Session, result: StepResult, out: Console, asks: bool) -> None:
+def forget_named(session: Session, result: StepRecord, out: Console, asks: bool) -> None:
     """Forget the facts that a wish to forget speaks of, if the user says so; else say how to.
 
     ``asks``: somebody is there to be asked.
@@ -259,7 +260,7 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
     out.print(f"(forgot {counts['facts']} of {of_all})", style="dim", markup=False)
 
 
-def _answer_of(result: StepResult) -> str:
+def _answer_of(result: StepRecord) -> str:
     text = answered(result.decision.action)
     return result.decision.action if text is None else text
 

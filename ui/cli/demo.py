@@ -9,7 +9,8 @@ from rich.console import Console
 
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config, load_config
-from stategate.graph.session import Session, StepResult
+from stategate.graph.session import Session
+from stategate.nodes.protocols import StepRecord
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.stores.home import new_thread
@@ -40,7 +41,7 @@ class Play:
     """One task played to its end with one memory, and its row of the table."""
 
     session: Session
-    steps: list[StepResult]
+    steps: list[StepRecord]
     row: dict[str, Any]
 
     @property
