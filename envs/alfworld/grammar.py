@@ -73,11 +73,10 @@ class TextGenerator:
         self,
         grammar: Grammar,
         things: Mapping[str, Mapping[str, str]],
-        initial: State,
     ) -> None:
         self._grammar = grammar
         self._things = things
-        self._solutions = cache(lambda query, bound: solutions(query[0], query[1], bound, initial))
+        self._solutions = cache(lambda query, bound: solutions(*query, bound))
 
     def expand(self, text: str, state: State, binding: Binding) -> str:
         """Return ``text`` with all its symbols derived; ``binding`` gives the things it is about."""
