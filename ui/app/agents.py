@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -11,7 +10,6 @@ from langchain_core.messages import AnyMessage
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.checkpoints import open_saver
 from stategate.graph.config import Config, load_config, presets
-from stategate.graph.forgetting import Places
 from stategate.graph.session import Session
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import StepRecord
@@ -83,11 +81,11 @@ class Agents:
         """The long-term memory that conversations of this server read and write."""
         return memory_place(self.questions.memory)
 
-    def places(self) -> Places:
-        """Return the stores that hold what was said here, to be cleared of what is forgotten."""
+    @property
+    def traces(self) -> str | None:
+        """The trace store that holds what was said here, None for this machine's own."""
         dumped = (params.model_dump() for params in self.config.memory)
-        traces = next((str(values["path"]) for values in dumped if values.get("path")), None)
-        return replace(Places.here(traces), checkpoints=None, saver=self.saver)
+        return next((str(values["path"]) for values in dumped if values.get("path")), None)
 
 
 class Conversation:

@@ -14,7 +14,7 @@ from rich.table import Table
 from stategate.envs.protocols import answered
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
-from stategate.graph.forgetting import Places, forget_everywhere
+from stategate.graph.forgetting import forget_everywhere
 from stategate.graph.session import Session
 from stategate.graph.state import pack_decision
 from stategate.language.utterance import read_utterance
@@ -254,8 +254,8 @@ def forget_named(session: Session, result: StepRecord, out: Console, asks: bool)
     if not asks or input("forget? [y/N] ").strip().lower() not in ("y", "yes"):
         out.print(f"(stategate memory forget {numbers}{of} forgets)", style="dim", markup=False)
         return
-    stores = Places.here(checkpoints=session.agent.config.checkpoints)
-    counts = forget_everywhere(*_memory_of(session), ids, places=stores)
+    checkpoints = session.agent.config.checkpoints
+    counts = forget_everywhere(*_memory_of(session), ids, checkpoints=checkpoints)
     of_all = plural(len(ids), "fact")
     out.print(f"(forgot {counts['facts']} of {of_all})", style="dim", markup=False)
 
