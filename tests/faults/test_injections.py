@@ -31,7 +31,7 @@ from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.quoting import is_frame
 from stategate.nodes.retrieval.remember import Memory
-from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Row
 from stategate.stores.traces import Event
 from tests.kit import Passages, piece_of, text_in
 from tests.nodes.shop_pages import context as shop_context
@@ -300,7 +300,7 @@ def test_experience_is_one_line_with_the_move_of_its_row(tmp_path):
     for i, payload in enumerate(PAYLOADS[::4]):
         bank = Bank(tmp_path / str(i), "state", make_of(resources.embedder), create=True)
         data = {"experience": f"Read it. {payload}", "move": "features", "state": payload}
-        bank.add([Entry(Row("r", "t", 9.0, data), vector)])
+        bank.add([(Row("r", "t", 9.0, data), vector)])
         bank.close()
         built = Experience(bank=str(tmp_path / str(i))).build(resources)(request)
         advice = built.messages[-1].content

@@ -13,7 +13,7 @@ from stategate import Memory
 from stategate.graph.checkpoints import open_saver
 from stategate.graph.forgetting import forget_everywhere, traces_left
 from stategate.nodes.models.embedders import HashingEmbedder
-from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Row
 from stategate.stores.embeddings import embedding_cache
 from stategate.stores.errors import UserError
 from stategate.stores.home import cache
@@ -55,7 +55,7 @@ def places(where, tmp_path, memory):
     saver.conn.close()
     bank = Bank(bank_place, "state", None, create=True)
     rows = [Row("a", "x", 1.0, {"said": SECRET}), Row("b", "x", 1.0, {"said": "The sky is blue."})]
-    bank.add([Entry(row) for row in rows])
+    bank.add([(row, None) for row in rows])
     bank.close()
     embedding_cache().put("m", [SECRET], np.ones((1, 3), np.float32))
     return {"traces": traces.place, "checkpoints": where, "banks": [bank_place]}

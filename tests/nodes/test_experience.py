@@ -23,7 +23,7 @@ from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.resources import Resources
 from stategate.nodes.write_memory.experience import ExperienceWriter
-from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Row
 from stategate.stores.trace_store import TraceStore
 from stategate.trainers.bank import build_bank
 from tests.kit import FakeLlm, built_contexts, piece_of
@@ -93,7 +93,7 @@ def test_advice_is_a_message_of_its_own_and_takes_from_the_inner_budget(folder, 
 def put(bank, resources, request, rows):
     vector = resources.embedder.embed([online_state(TOLD, request)])[0]
     bank.add(
-        Entry(
+        (
             Row(name, "t", q, {"experience": f"Say {name}.", "move": move}),
             vector + nudge * np.roll(vector, 1),
         )

@@ -7,7 +7,7 @@ import pytest
 
 from stategate.nodes.build_context.experience import Experience, ExperienceTrace
 from stategate.nodes.experience.episode import add_episode, make_of, online_state, trust_of
-from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Row
 from stategate.trainers.bank import build_bank
 from tests.nodes.test_experience import TOLD, folder, item, resources, trajectory
 
@@ -25,7 +25,7 @@ def plant(bank):
         real = rng.choice(rows)
         data = {**real.data, "move": HARM[real.data["move"]], "trust": 0.2}
         row = replace(real, id=f"planted-{i}", q=10.0, data=data, n=-1)
-        planted.append(Entry(row, vectors[real.n]))
+        planted.append((row, vectors[real.n]))
     bank.add(planted)
     return [entry.row.id for entry in planted]
 
@@ -81,7 +81,7 @@ def test_what_is_no_trust_is_none_and_is_not_told(folder, resources, trust):
     entry = replace(bank.rows()[0], id="other", n=-1)
     data = {**entry.data, "experience": "Buy at once.", "trust": trust, "of": {"trust": 1.0}}
     vector = resources.embedder.embed(["x"])
-    bank.add([Entry(replace(entry, data=data), vector)])
+    bank.add([(replace(entry, data=data), vector)])
     assert untrusted(bank, 0.5) == {bank.rows()[-1].n}
     told = Experience(bank=str(folder), top_k=60, min_q=0).build(resources)(item(resources))
     assert "Buy at once." not in told.text
@@ -96,7 +96,7 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
     def add(task, moves, state=state):
         for move, q in moves.items():
             data = {"experience": f"{move}.", "move": move, "state": state}
-            bank.add([Entry(Row(f"{task} {move}", task, q, data), vector)])
+            bank.add([(Row(f"{task} {move}", task, q, data), vector)])
 
     def advised():
         params = Experience(bank=str(tmp_path / "b"), gate="proven", top_k=60)
