@@ -105,7 +105,7 @@ def context_schema() -> type[BaseModel]:
     """
     fields: dict[str, Any] = {}
     for slot in SLOTS:
-        union: Any = Union[tuple(kind.cls for kind in registry().kinds(slot).values())]  # noqa: UP007
+        union: Any = Union[tuple(registry().slots[slot].values())]  # noqa: UP007
         kinds: Any = Annotated[union, Field(discriminator="kind")]
         several: Any = list[kinds] if slot == "memory" else kinds
         fields[slot] = (several | None, None)

@@ -6,6 +6,7 @@ context schema hold; what ``build`` returns may be heavy, is made once and is ne
 """
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -336,6 +337,14 @@ class Params(BaseModel, ABC):
     @abstractmethod
     def build(self, resources: Any) -> Any:
         """Return the slot's callable or object; heavy parts are made here, once."""
+
+    @classmethod
+    def hint(cls) -> str:
+        """Return the one-line description: the first sentence of the docstring."""
+        about = " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
+        first = re.split(r"(?<=\.)\s", about, maxsplit=1)[0].rstrip(".:")
+        word, _, tail = first.replace("``", "").partition(" ")
+        return f"{word.lower() if word.istitle() else word} {tail}"
 
     @classmethod
     def fits(cls, env: "EnvParams") -> bool:

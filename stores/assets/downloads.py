@@ -79,7 +79,7 @@ def copy_blocks(blocks: Iterable[bytes], sink: IO[bytes], bar: Progress) -> None
     for block in blocks:
         bar.update(len(block))
         if bar.n > total * 1.1 + 16e6:
-            sink.truncate(0)
+            Path(sink.name).unlink()
             raise SourceError(f"it sends more than the {total / 1e6:.0f} MB that there are")
         sink.write(block)
     sink.flush()

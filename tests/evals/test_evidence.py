@@ -15,7 +15,7 @@ from stategate.evals.memory.published import (
     read_longmemeval,
 )
 from stategate.evals.settings import Answers, Locomo, Longmemeval
-from stategate.nodes.registry import Kind, registry
+from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from tests.kit import FakeLlm
 
@@ -201,7 +201,7 @@ def test_bfcl_is_read_by_quotation(tmp_path):
 
 
 def test_answers_are_right_where_they_hold_an_accepted_string(tmp_path, monkeypatch):
-    monkeypatch.setitem(registry().slots["llm"], "fake", Kind(FakeLlm, "tests"))
+    monkeypatch.setitem(registry().slots["llm"], "fake", FakeLlm)
     models = ["llm={kind: fake, replies: [It is Dr. Ruiz.]}", "embedder.kind=hashing"]
     settings = {"file": str(bfcl_folder(tmp_path / "in")), "overrides": models}
     summary = Answers(out=str(tmp_path / "run"), **settings).run()

@@ -116,7 +116,7 @@ assert "torch" not in sys.modules, "a cached text loaded torch"
 def test_minilm_gives_the_same_bytes_beside_other_texts_and_loads_nothing_for_known_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not ASSETS["minilm"].is_present:
+    if not ASSETS["minilm"].is_verified:
         pytest.skip("the asset minilm is not here: fetch it with stategate doctor --fetch")
     from stategate.stores.home import cache
 

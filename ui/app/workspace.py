@@ -59,7 +59,7 @@ class Lane:
     @property
     def hint(self) -> str:
         """What this kind of builder does, in one line."""
-        return registry().hint("context", self.params["kind"])
+        return registry().parse("context", self.params).hint()
 
 
 @dataclass

@@ -65,10 +65,10 @@ def demo(settings: DemoSettings) -> None:
     for context in contexts:
         registry().parse("context", context)
     out = output.console()
-    say(f"World: {config.env.kind}, {registry().hint('env', config.env.kind)}.")
+    say(f"World: {config.env.kind}, {config.env.hint()}.")
     say(f"Who plays: {who_plays(config.actor)}.")
-    for kind in kinds:
-        say(f"Memory {kind}: {registry().hint('context', kind)}.")
+    for context in contexts:
+        say(f"Memory {context['kind']}: {registry().parse('context', context).hint()}.")
     graph = build_graph(config)
     world = graph.agent.world
     count = max(min(_TASKS, len(world.tasks())), 1)

@@ -161,8 +161,8 @@ def _field_of(flag: str, form: str) -> str:
         return name
     if name in SLOTS:
         return f"{name}.kind"
-    kinds = {slot: registry().kinds(slot).values() for slot in SLOTS}
-    owners = (s for s, own in kinds.items() if any(name in kind.cls.model_fields for kind in own))
+    kinds = {slot: registry().slots[slot].values() for slot in SLOTS}
+    owners = (s for s, own in kinds.items() if any(name in kind.model_fields for kind in own))
     return next((f"{slot}.{name}" for slot in owners), "")
 
 
