@@ -43,10 +43,6 @@ class LlamaServer:
     api_key: str = field(repr=False)
     process: "subprocess.Popen[str]" = field(repr=False)
 
-    def is_over(self) -> bool:
-        """Say whether the server has ended."""
-        return self.process.poll() is not None
-
 
 #: This process's servers, by model file.
 _running: dict[Path, LlamaServer] = {}
@@ -68,7 +64,8 @@ def serve(
     model = model.expanduser().resolve()
     with _lock:
         running = _running.get(model)
-        if running is not None and running.n_ctx >= n_ctx and not running.is_over():
+        is_up = running is not None and running.process.poll() is None
+        if running is not None and is_up and running.n_ctx >= n_ctx:
             return running
         _check(model, n_ctx)
         server = _start(model, n_ctx, threads or _cores(), timeout)

@@ -164,7 +164,9 @@ ENUM = [f"click[item {n}]" for n in range(20)]
 
 
 def answers(server: LlamaServer) -> bool:
-    return not server.is_over() and bool(module._longest_context(server.base_url, server.api_key))
+    return server.process.poll() is None and bool(
+        module._longest_context(server.base_url, server.api_key)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
 from stategate.graph.forgetting import forget_everywhere
 from stategate.graph.session import Session
-from stategate.graph.state import pack_decision
+from stategate.graph.state import to_plain
 from stategate.language.utterance import read_utterance
 from stategate.nodes.act.answerability import NOTED, NOTHING_FOUND
 from stategate.nodes.build_context.rico import documents_of, weigh
@@ -104,7 +104,7 @@ def ask(settings: AskSettings) -> None:
             "answer": _answer_of(result),
             "pieces": [{**asdict(piece), "title": title} for piece, title in pieces],
             "tokens": result.tokens,
-            "decision": pack_decision(result.decision),
+            "decision": to_plain(vars(result.decision)),
             "config": session.agent.config.model_dump(mode="json"),
             "thread": name,
         }

@@ -32,13 +32,14 @@ MORE = "more …"
 
 def quick(slot: str, config: Config, *, is_whole: bool = False) -> dict[str, Any]:
     """Return the quick choice of a slot: what this world takes, and today's."""
-    now = (config.context if slot == "context" else config.actor).kind
+    params = config.context if slot == "context" else config.actor
+    now = params.kind
     kinds = set(registry().fitting(slot, config.env)).difference(_NOT_QUICK) | {now}
     first = [kind for kind in _FIRST[slot] if kind in kinds]
     others = sorted(kinds.difference(first))
     if first and not is_whole:
         others = [*(kind for kind in others if kind == now), MORE]
-    return {"choices": first + others, "value": now, "info": registry().slots[slot][now].hint()}
+    return {"choices": first + others, "value": now, "info": params.hint()}
 
 
 def task_choices(world: World) -> list[tuple[str, int]]:
