@@ -44,18 +44,14 @@ Text = Annotated[str, Field(min_length=1, max_length=_MAX_INPUT, pattern=r"\w")]
 
 
 def memory_tools(
-    place: MemoryPlace | None = None,
-    embedder: EmbedderParams | None = None,
-    *,
-    may_write: bool = True,
-    **where: Any,
+    embedder: EmbedderParams | None = None, *, may_write: bool = True, **where: Any
 ) -> list[BaseTool]:
     """Return ``memory_search`` and, if it ``may_write``, ``memory_write``.
 
     ``where`` are fields of :class:`MemoryPlace` (url, user); without a user it is that of the
     call's ``user_id``, else its thread's. Raises ``UserError`` where the memory cannot be opened.
     """
-    place = place or MemoryPlace(**where)
+    place = MemoryPlace(**where)
     store = place.open()
     resources = Resources(None, embedder or MiniLM())
 

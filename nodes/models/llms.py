@@ -7,6 +7,7 @@ names in ``STATEGATE_KEYS``, such as ``MY_KEY@models.example.org, OTHER_KEY@127.
 
 import os
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -82,9 +83,10 @@ class EmbeddedLlm(LlmParams):
 
     def build(self, resources: Resources) -> "BaseChatModel":
         """Start the server, or join the one that runs, and return its client."""
-        from stategate.nodes.models.server import require_library, serve
+        from stategate.nodes.models.server import serve
 
-        require_library()  # before a model is fetched that nothing could run
+        if find_spec("xllamacpp") is None:  # before a model is fetched that nothing could run
+            raise ModuleNotFoundError("xllamacpp", name="xllamacpp")
         server_settings = self.model_dump(include={"n_ctx", "threads", "timeout"})
         server = serve(self.model_file(), **server_settings)
         settings = self.model_dump(include={"temperature", "seed", "max_tokens", "timeout"})

@@ -10,7 +10,6 @@ import typer
 from stategate.graph.config import load_config
 from stategate.graph.memory_tools import corpus_tool, mcp_server, memory_tools
 from stategate.nodes.registry import registry
-from stategate.nodes.retrieval.remember import MemoryPlace
 from stategate.stores.corpus.corpus import open_corpus
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import user_path
@@ -83,8 +82,8 @@ def mcp(settings: McpSettings) -> None:
     Over stdio: name this command in the assistant's list of servers.
     """
     model: Any = registry().parse("embedder", settings.embedder)
-    place = MemoryPlace(url=settings.db, user=settings.user or this_user())
-    tools = memory_tools(place, model, may_write=not settings.read_only)
+    place = {"url": settings.db, "user": settings.user or this_user()}
+    tools = memory_tools(model, may_write=not settings.read_only, **place)
     for number, name in enumerate(settings.corpus, 1):
         if not user_path(name).exists():
             open_corpus(name)  # refuses now what is no corpus, not at the first question
