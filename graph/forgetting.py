@@ -57,8 +57,8 @@ def forget_everywhere(
     texts = list(dict.fromkeys(one.text for one in erased if len(one.text) >= _TELLING))
     # Others may say the same words, and the user may have told them again elsewhere.
     others = memory.threads_apart(user, texts) - threads
-    saver = checkpoints or str(home() / "checkpoints.sqlite")
-    deleted, cleared = _clear_checkpoints(saver, threads, texts, others)
+    kept = checkpoints or str(home() / "checkpoints.sqlite")
+    deleted, cleared = _clear_checkpoints(kept, threads, texts, others)
     return {
         "facts": len(erased),
         "store items": memory.erase_items(texts, user if everything else None),
@@ -95,16 +95,15 @@ def _clear_traces(
 
 
 def _clear_checkpoints(
-    saver: BaseCheckpointSaver[Any] | str,
+    checkpoints: BaseCheckpointSaver[Any] | str,
     threads: set[str],
     texts: Sequence[str],
     others: set[str],
 ) -> tuple[int, int]:
     """Delete the checkpoints of ``threads`` and of those with copies; return how many, of how many."""
-    if isinstance(saver, str):
-        if not _is_there(saver):
-            return 0, 0
-        saver = open_saver(saver)
+    if isinstance(checkpoints, str) and not _is_there(checkpoints):
+        return 0, 0
+    saver = open_saver(checkpoints) if isinstance(checkpoints, str) else checkpoints
     written = [repr(text)[1:-1] for text in texts]
     count = 0
     gone: set[str] = set()

@@ -21,7 +21,10 @@ def _reader(checkpoint: str) -> PairReader:
 
 
 def answer_chances(question: str, texts: Sequence[str], checkpoint: str = "judge") -> list[float]:
-    """Return the probability that each text answers ``question``: facts, or by another checkpoint."""
+    """Return the probability that each text answers ``question``.
+
+    The checkpoint ``judge`` reads facts of memory, ``judge-documents`` sentences of documents.
+    """
     return _reader(checkpoint).chances([(question, text[:_MAX_CHARACTERS]) for text in texts])
 
 
