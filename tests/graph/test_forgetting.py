@@ -46,7 +46,8 @@ def write_turn(traces, saver, thread, text, kind="OBS", episode="", **more):
 def places(where, tmp_path, memory):
     """Return stores that all hold the secret of episode e1, thread t1, and something of e2, t2."""
     is_shared = is_database(where)
-    traces = TraceStore(where if is_shared else tmp_path / "traces.sqlite")
+    trace_place = where if is_shared else tmp_path / "traces.sqlite"
+    traces = TraceStore(trace_place)
     bank_place = f"{where}#b" if is_shared else tmp_path / "bank"
     saver = open_saver(where)
     for episode, thread, text in (("e1", "t1", SECRET), ("e2", "t2", "The sky is blue.")):
@@ -58,7 +59,7 @@ def places(where, tmp_path, memory):
     bank.add([(row, None) for row in rows])
     bank.close()
     embedding_cache().put("m", [SECRET], np.ones((1, 3), np.float32))
-    return {"traces": traces.place, "checkpoints": where, "banks": [bank_place]}
+    return {"traces": trace_place, "checkpoints": where, "banks": [bank_place]}
 
 
 def holding(text, memory, places):
