@@ -132,9 +132,9 @@ class Experience(Stored):
             entries.append((row, _vector(8 * episode + n)))
         added = self.store.add(entries, source=name)
         known = self.model.setdefault(name, {})
-        assert added == len([e for e in entries if e.row.id not in known])
-        for entry in entries:
-            known.setdefault(entry.row.id, worth)
+        assert added == len([row for row, _ in entries if row.id not in known])
+        for row, _ in entries:
+            known.setdefault(row.id, worth)
         assert self.store.is_read(name)
 
     @rule(episode=st.integers(0, 9))

@@ -27,7 +27,7 @@ def plant(bank):
         row = replace(real, id=f"planted-{i}", q=10.0, data=data, n=-1)
         planted.append((row, vectors[real.n]))
     bank.add(planted)
-    return [entry.row.id for entry in planted]
+    return [row.id for row, _ in planted]
 
 
 @pytest.mark.parametrize("gate", GATES, ids=str)
