@@ -29,8 +29,6 @@ SLOTS = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
 
 #: Kinds of pieces that are a context's own frame, not the world's text.
 FRAME = frozenset(("instruction", "status", "history", "event", "experience", "question"))
-#: The role of the whole text of a piece without fragments, by the piece's kind.
-_TEXT_ROLES: Mapping[str, FragmentRole] = {"instruction": "instruction", "question": "instruction"}
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,8 @@ class Piece:
     def says(self, role: FragmentRole) -> str:
         """Return the shown text of one role, "" if there is none."""
         if not self.fragments:
-            return self.text.strip() if _TEXT_ROLES.get(self.kind) == role else ""
+            is_asked = role == "instruction" and self.kind in ("instruction", "question")
+            return self.text.strip() if is_asked else ""
         return "".join(f.value for f in self.fragments if f.role == role).strip()
 
     @property
