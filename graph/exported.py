@@ -60,9 +60,7 @@ def _threads(source: str, selected: str) -> list[Thread]:
     """Return the threads of a file or database, or only the ``selected`` one."""
     if (saver := _saver(source)) is not None:
         ids = [selected] if selected else saver.thread_ids()
-        return [
-            _checkpoint_thread(saver, source, id_) for id_ in Progress(ids, "read", unit="thread")
-        ]
+        return [_saved(saver, source, id_) for id_ in Progress(ids, "read", unit="thread")]
     threads: dict[str, Thread] = {}
     problems: list[UserError] = []
     records = _records(source)
@@ -162,7 +160,7 @@ def _saver(source: str) -> LockedSaver | None:
         return open_for_reading(path) if is_sqlite(path) else None
 
 
-def _checkpoint_thread(saver: LockedSaver, source: str, id_: str) -> Thread:
+def _saved(saver: LockedSaver, source: str, id_: str) -> Thread:
     snapshot = saver.get_tuple({"configurable": {"thread_id": id_, "checkpoint_ns": ""}})
     if snapshot is None:
         raise UserError(f"there is no thread '{id_}' in '{source}'")

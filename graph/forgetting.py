@@ -8,7 +8,6 @@ among them. A thread's checkpoints hold its recent turns: they go where any of t
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
@@ -32,24 +31,6 @@ _TELLING = 12
 _BLOCK = 2**24  # bytes of a file that are searched at once
 
 
-@dataclass(frozen=True)
-class Places:
-    """The stores to clear beside the memory, files or PostgreSQL's; by default this machine's own."""
-
-    traces: Path | str | None = None
-    checkpoints: str | None = None
-    banks: tuple[Path | str, ...] = ()
-    #: An open saver, in place of the one that ``checkpoints`` names.
-    saver: BaseCheckpointSaver[Any] | None = None
-
-    @classmethod
-    def here(cls, traces: str | None = None, checkpoints: str | None = None) -> "Places":
-        """Return this machine's stores, those named in place of the default ones."""
-        banks = sorted(path.parent for path in (home() / "banks").rglob("bank.sqlite"))
-        trace: Path | str = traces or home() / "traces.sqlite"
-        return cls(trace, checkpoints or str(home() / "checkpoints.sqlite"), tuple(banks))
-
-
 def forget_everywhere(
     memory: LongTerm,
     user: str,
@@ -57,13 +38,18 @@ def forget_everywhere(
     *,
     thread: str | None = None,
     source: str | None = None,
-    places: Places | None = None,
+    traces: Path | str | None = None,
+    checkpoints: BaseCheckpointSaver[Any] | str | None = None,
+    banks: Sequence[Path | str] | None = None,
 ) -> dict[str, int]:
     """Erase facts by number, thread or source (else all of the user); return counts by store.
 
-    Raises ``UserError`` where a store cannot be written: what was cleared until then stays cleared.
+    ``traces``, ``checkpoints`` (an open saver, or a place) and ``banks`` are this machine's own by
+    default. Raises ``UserError`` where a store cannot be written: what was cleared until then stays
+    cleared.
     """
-    places = Places.here() if places is None else places
+    if banks is None:
+        banks = sorted(path.parent for path in (home() / "banks").rglob("bank.sqlite"))
     erased = memory.erase(user, ids, thread=thread, source=source)
     everything = ids is None and thread is None and source is None
     named = {thread_of(user, thread)} if thread else set()
@@ -71,33 +57,34 @@ def forget_everywhere(
     texts = list(dict.fromkeys(one.text for one in erased if len(one.text) >= _TELLING))
     # Others may say the same words, and the user may have told them again elsewhere.
     others = memory.threads_apart(user, texts) - threads
-    checkpoints, cleared = _clear_checkpoints(places, threads, texts, others)
+    kept = checkpoints or str(home() / "checkpoints.sqlite")
+    deleted, cleared = _clear_checkpoints(kept, threads, texts, others)
     return {
         "facts": len(erased),
         "store items": memory.erase_items(texts, user if everything else None),
         "trace steps": _clear_traces(
-            places.traces, erased, threads if thread else set(), texts, others
+            traces or home() / "traces.sqlite", erased, threads if thread else set(), texts, others
         ),
-        "checkpoints": checkpoints,
+        "checkpoints": deleted,
         "threads": cleared,
-        "bank rows": sum(_clear_bank(place, erased, texts) for place in places.banks),
+        "bank rows": sum(_clear_bank(place, erased, texts) for place in banks),
         "cached vectors": embedding_cache().drop(_embedded(erased)),
     }
 
 
-def _is_there(place: Path | str | None) -> bool:
-    return place is not None and (is_database(place) or Path(place).expanduser().exists())
+def _is_there(place: Path | str) -> bool:
+    return is_database(place) or Path(place).expanduser().exists()
 
 
 def _clear_traces(
-    place: Path | str | None,
+    place: Path | str,
     erased: Sequence[Erased],
     threads: set[str],
     texts: Sequence[str],
     others: set[str],
 ) -> int:
     """Delete the forgotten steps and copies of them in other episodes; returns how many."""
-    if place is None or not _is_there(place):
+    if not _is_there(place):
         return 0
     store = TraceStore(place)
     copies = [(e, step) for e, step, thread in store.steps_with(texts) if thread not in others]
@@ -108,12 +95,15 @@ def _clear_traces(
 
 
 def _clear_checkpoints(
-    places: Places, threads: set[str], texts: Sequence[str], others: set[str]
+    checkpoints: BaseCheckpointSaver[Any] | str,
+    threads: set[str],
+    texts: Sequence[str],
+    others: set[str],
 ) -> tuple[int, int]:
     """Delete the checkpoints of ``threads`` and of those with copies; return how many, of how many."""
-    if places.saver is None and not _is_there(places.checkpoints):
+    if isinstance(checkpoints, str) and not _is_there(checkpoints):
         return 0, 0
-    saver = places.saver or open_saver(places.checkpoints)
+    saver = open_saver(checkpoints) if isinstance(checkpoints, str) else checkpoints
     written = [repr(text)[1:-1] for text in texts]
     count = 0
     gone: set[str] = set()
@@ -126,8 +116,6 @@ def _clear_checkpoints(
         saver.delete_thread(thread)
     if isinstance(saver, SqliteCheckpoints):
         saver.compact()
-        if places.saver is None:
-            saver.conn.close()
     return count, len(gone)
 
 

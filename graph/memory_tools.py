@@ -1,4 +1,4 @@
-"""Long-term memory, corpora and banks as LangChain tools, and those tools as an MCP server.
+"""Long-term memory and corpora as LangChain tools, and those tools as an MCP server.
 
 agent = create_agent(model, [*memory_tools(user="ana"), corpus_tool("notes/")])
 mcp_server([*memory_tools(user="ana")]).run("stdio")
@@ -17,14 +17,12 @@ from langchain_core.tools import BaseTool, StructuredTool
 from pydantic import Field
 
 from stategate.graph.state import memory_owner
-from stategate.nodes.experience.episode import make_of, untrusted
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.models.judge import judged_question
 from stategate.nodes.observe.qa import CorpusRetriever
 from stategate.nodes.protocols import EmbedderParams
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import MemoryPlace, owned_by, texts_of
-from stategate.stores.bank import Bank
 from stategate.stores.errors import UserError
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import TRUSTED, Fact, Turn
@@ -34,9 +32,9 @@ from stategate.stores.text import day_of, one_line
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-_INSTRUCTIONS = "Memory, documents and experience that outlive a conversation."
+_INSTRUCTIONS = "Memory and documents that outlive a conversation."
 
-_MAX_HITS = 20  # facts, passages or experiences that one call returns
+_MAX_HITS = 20  # facts or passages that one call returns
 _MAX_INPUT = 4_000  # characters of a query, a question or an answer
 _MAX_OUTPUT = 20_000  # characters that one call returns
 #: A number of results.
@@ -46,18 +44,14 @@ Text = Annotated[str, Field(min_length=1, max_length=_MAX_INPUT, pattern=r"\w")]
 
 
 def memory_tools(
-    place: MemoryPlace | None = None,
-    embedder: EmbedderParams | None = None,
-    *,
-    may_write: bool = True,
-    **where: Any,
+    embedder: EmbedderParams | None = None, *, may_write: bool = True, **where: Any
 ) -> list[BaseTool]:
     """Return ``memory_search`` and, if it ``may_write``, ``memory_write``.
 
     ``where`` are fields of :class:`MemoryPlace` (url, user); without a user it is that of the
     call's ``user_id``, else its thread's. Raises ``UserError`` where the memory cannot be opened.
     """
-    place = place or MemoryPlace(**where)
+    place = MemoryPlace(**where)
     store = place.open()
     resources = Resources(None, embedder or MiniLM())
 
@@ -100,25 +94,6 @@ def corpus_tool(
     folder = "/".join(Path(corpus).parts[-2:])  # two corpora may have one name
     description = f"Find passages of the documents in '{folder}' about these words."
     return StructuredTool.from_function(corpus_search, name=name, description=description)
-
-
-def experience_tool(bank: str | Path, embedder: EmbedderParams | None = None) -> BaseTool:
-    """Return a tool that searches a state bank's trusted rows for situations like this one.
-
-    Raises ``UserError`` where there is no such bank.
-    """
-    resources = Resources(None, embedder or MiniLM())
-    states = Bank(bank, "state", make_of(resources.embedder))
-
-    def experience_search(situation: Text, k: Count = 3) -> str:
-        """Find what past attempts did in situations like this one, and how well it went."""
-        vector = resources.embedder.embed([situation])[0]
-        hidden = untrusted(states, TRUSTED)
-        hits = states.search(vector, min(max(k, 1), _MAX_HITS), hidden=hidden)
-        lines = [f"{one_line(str(h.row.data['experience']))} (worth {h.row.q:.1f})" for h in hits]
-        return "\n".join(lines)[:_MAX_OUTPUT] or "there is no experience yet"
-
-    return StructuredTool.from_function(experience_search)
 
 
 def _fact_line(fact: Fact) -> str:

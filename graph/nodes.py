@@ -14,11 +14,9 @@ from stategate.graph.agent import Agent
 from stategate.graph.state import (
     State,
     conversation_update,
-    pack_decision,
     pending_question,
     read_events,
     to_plain,
-    unpack_decision,
 )
 from stategate.nodes.protocols import (
     AsyncActor,
@@ -123,7 +121,7 @@ def _act(agent: Agent, state: State, context: BuiltContext, decision: Decision) 
 
 def apply_decision(agent: Agent, state: State, decision: Decision, context: BuiltContext) -> Update:
     """Take ``decision``'s action in the world; ``before`` keeps the session for the memory writers."""
-    plain = pack_decision(decision)
+    plain = to_plain(vars(decision))
     result = agent.world.step(state["session"], plain["action"])
     session, outcome = require_page(result, agent.config.env)
     reward_parts = outcome.info.get("reward")
@@ -147,7 +145,7 @@ def apply_decision(agent: Agent, state: State, decision: Decision, context: Buil
 
 def write_memory(agent: Agent, state: State) -> Update:
     """Give the finished step to every memory writer, and count it."""
-    record = _step_record(agent, state)
+    record = step_record(agent, state)
     events = read_events(state)
     for params in agent.config.memory:
         with owned_by(agent.owner):
@@ -156,13 +154,13 @@ def write_memory(agent: Agent, state: State) -> Update:
     messages = conversation_update(record, state) if agent.config.env.conversational else {}
     return {
         **messages,
-        "events": [event.to_list() for event in events],
+        "events": [[event.kind, event.text, event.t] for event in events],
         "steps": state["steps"] + 1,
         "before": None,
     }
 
 
-def _step_record(agent: Agent, state: State) -> StepRecord:
+def step_record(agent: Agent, state: State) -> StepRecord:
     """Return the record of the step just taken; a resumed run computes missing parts again."""
     earlier: State = {**state, "session": state["before"] or state["session"]}
     return StepRecord(
@@ -173,7 +171,7 @@ def _step_record(agent: Agent, state: State) -> StepRecord:
         instruction=agent.world.instruction(earlier["session"]),
         observation=agent.observation(earlier),
         context=state.get("context") or agent.context(earlier),
-        decision=unpack_decision(state),
+        decision=Decision(**(state["decision"] or {"action": state["action"] or ""})),
         outcome=state.get("outcome") or agent.world.observe(state["session"]),
         events=read_events(state),
         turn=state.get("turns", 0) + state["steps"],

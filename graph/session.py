@@ -13,10 +13,10 @@ from stategate.envs.protocols import Observation, fill, takes_text
 from stategate.graph.agent import Agent
 from stategate.graph.build import Graph
 from stategate.graph.checkpoints import thread_name
-from stategate.graph.nodes import NODES, apply_decision, update_state
-from stategate.graph.state import UNTRACKED, State, overrides_of, unpack_decision
+from stategate.graph.nodes import NODES, apply_decision, step_record, update_state
+from stategate.graph.state import UNTRACKED, State, overrides_of
 from stategate.nodes.act.replies import parse
-from stategate.nodes.protocols import BuiltContext, Decision
+from stategate.nodes.protocols import BuiltContext, Decision, StepRecord
 from stategate.stores.errors import UserError
 from stategate.stores.text import plural
 
@@ -28,45 +28,17 @@ def write_head(graph: Graph, config: RunnableConfig, values: Mapping[str, Any], 
 
 
 @dataclass(frozen=True)
-class StepResult:
-    """One step. ``reward`` and ``done`` are the outcome's; ``step`` counts from 0."""
-
-    step: int
-    observation: Observation
-    context: BuiltContext
-    decision: Decision
-    outcome: Observation
-    seconds: float
-
-    @property
-    def reward(self) -> float:
-        """The step's reward."""
-        return self.outcome.reward
-
-    @property
-    def done(self) -> bool:
-        """Whether the episode is over."""
-        return self.outcome.done
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of the built context."""
-        return self.context.tokens
-
-
-@dataclass(frozen=True)
 class Preview:
     """A page, the context that one builder makes of it, and the actor's decision; nothing was done.
 
-    ``decision`` is None where no actor was asked. Seconds are those of building and of choosing,
-    without loading.
+    ``decision`` is None where no actor was asked. ``seconds`` count building and choosing, without
+    loading.
     """
 
     observation: Observation
     context: BuiltContext
     decision: Decision | None
-    build_seconds: float
-    act_seconds: float
+    seconds: float
 
 
 class Session:
@@ -141,7 +113,7 @@ class Session:
         self._task = dict(task.get("task", task))
         return self
 
-    def step(self, on_text: Callable[[str], object] | None = None) -> StepResult:
+    def step(self, on_text: Callable[[str], object] | None = None) -> StepRecord:
         """Take one step with the session's actor; ``on_text`` gets the model's words as they come.
 
         Raises ``UserError`` when there is none to take.
@@ -152,7 +124,7 @@ class Session:
             changes = self._advance(on_text, interrupt_after=["write_memory"])
             return replace(self.last(changes), seconds=time.perf_counter() - started)
 
-    def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepResult:
+    def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepRecord:
         """Ask a question on the thread; ``on_text`` gets the answer as it is written.
 
         Asking again after a crash finishes the same turn, which memory keeps once.
@@ -171,7 +143,7 @@ class Session:
                 return self.last()
             return self.start({"question": question}).step(on_text)
 
-    def last(self, changes: Mapping[str, Any] | None = None) -> StepResult:
+    def last(self, changes: Mapping[str, Any] | None = None) -> StepRecord:
         """Return the last step. Raises ``UserError`` without one.
 
         ``changes`` are those of its nodes; what they lack is computed again from the state: nodes whose
@@ -180,26 +152,20 @@ class Session:
         agent, after, made = self._agent(), self.values, changes or {}
         if not after.get("steps"):
             raise UserError("no step was taken on this thread")
+        step = after["steps"] - 1
         if "context" not in made or "observation" not in made:
-            state = _fold(agent, self._before(after["steps"] - 1))
+            state = _fold(agent, self._before(step))
             made = {"observation": agent.observation(state), "context": agent.context(state)}
-        return StepResult(
-            step=after["steps"] - 1,
-            observation=made["observation"],
-            context=made["context"],
-            decision=unpack_decision(after),
-            outcome=made.get("outcome") or agent.world.observe(after["session"]),
-            seconds=0.0,
-        )
+        return step_record(agent, cast(State, {**after, **made, "steps": step}))
 
-    def run(self) -> list[StepResult]:
+    def run(self) -> list[StepRecord]:
         """Take steps until the episode is over; returns those taken."""
         results = []
         while not self.done:
             results.append(self.step())
         return results
 
-    def act(self, action: str) -> StepResult:
+    def act(self, action: str) -> StepRecord:
         """Take a person's own action instead of the actor's. Raises ``UserError`` if illegal."""
         started = time.perf_counter()
         with self.graph.alone(self.config):
@@ -229,15 +195,9 @@ class Session:
         actor = agent.actor if act else None
         started = time.perf_counter()
         built = agent.context(state)
-        built_at = time.perf_counter()
         decision = actor(built, state["steps"]) if actor is not None else None
-        return Preview(
-            observation=agent.observation(state),
-            context=built,
-            decision=decision,
-            build_seconds=built_at - started,
-            act_seconds=time.perf_counter() - built_at,
-        )
+        seconds = time.perf_counter() - started
+        return Preview(agent.observation(state), built, decision, seconds)
 
     def use(self, context: Mapping[str, Any]) -> "Session":
         """Go on with another context builder (or other overrides of slots) from the next step."""

@@ -7,7 +7,7 @@ the trace store all of it.
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired, TypedDict, Union, cast
+from typing import Annotated, Any, NotRequired, TypedDict, Union
 
 import numpy as np
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
@@ -17,7 +17,7 @@ from langgraph.graph.message import add_messages
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from stategate.envs.protocols import Observation, answered
-from stategate.nodes.protocols import SLOTS, BuiltContext, Decision, StepRecord
+from stategate.nodes.protocols import SLOTS, BuiltContext, StepRecord
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.stores.text import storable
@@ -60,7 +60,7 @@ class Output(TypedDict):
 class State(Input, Output, total=False):
     """All channels, plain enough for JSON.
 
-    ``recurrent`` is packed (``nodes.update_state``), ``events`` are ``Event.to_list`` rows.
+    ``recurrent`` is packed (``nodes.update_state``), ``events`` are rows of kind, text and step.
     ``turns`` counts the steps that the thread's earlier tasks took, where they are one conversation;
     ``messages`` is that conversation's newest part, as chat clients show it.
     """
@@ -84,17 +84,7 @@ UNTRACKED = frozenset(("observation", "context", "outcome"))
 
 def read_events(state: State) -> tuple[Event, ...]:
     """Return the state's recent events."""
-    return tuple(Event.from_list(row) for row in state.get("events") or ())
-
-
-def pack_decision(decision: Decision) -> dict[str, Any]:
-    """Return a decision as plain values."""
-    return cast(dict[str, Any], to_plain(vars(decision)))
-
-
-def unpack_decision(state: State) -> Decision:
-    """Return the decision of the state's last step."""
-    return Decision(**(state["decision"] or {"action": state["action"] or ""}))
+    return tuple(Event(*row) for row in state.get("events") or ())
 
 
 def context_schema() -> type[BaseModel]:
@@ -105,7 +95,7 @@ def context_schema() -> type[BaseModel]:
     """
     fields: dict[str, Any] = {}
     for slot in SLOTS:
-        union: Any = Union[tuple(kind.cls for kind in registry().kinds(slot).values())]  # noqa: UP007
+        union: Any = Union[tuple(registry().slots[slot].values())]  # noqa: UP007
         kinds: Any = Annotated[union, Field(discriminator="kind")]
         several: Any = list[kinds] if slot == "memory" else kinds
         fields[slot] = (several | None, None)

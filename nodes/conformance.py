@@ -282,7 +282,7 @@ def samples(worlds: Sequence[str] = ()) -> Iterator[tuple[WorldProfile, str, Obs
     """Yield (profile, instruction, page) of the worlds named, or of every world that is installed."""
     if not worlds or "plain" in worlds:
         yield from ((WorldProfile(), _GARDEN, page) for page in _GARDEN_PAGES)
-    for kind in registry().kinds("env"):
+    for kind in registry().slots["env"]:
         for profile, instruction, page in _first_pages(kind):
             if not worlds or profile.view.name in worlds:
                 yield profile, instruction, page

@@ -6,6 +6,7 @@ context schema hold; what ``build`` returns may be heavy, is made once and is ne
 """
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,8 +29,6 @@ SLOTS = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
 
 #: Kinds of pieces that are a context's own frame, not the world's text.
 FRAME = frozenset(("instruction", "status", "history", "event", "experience", "question"))
-#: The role of the whole text of a piece without fragments, by the piece's kind.
-_TEXT_ROLES: Mapping[str, FragmentRole] = {"instruction": "instruction", "question": "instruction"}
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,8 @@ class Piece:
     def says(self, role: FragmentRole) -> str:
         """Return the shown text of one role, "" if there is none."""
         if not self.fragments:
-            return self.text.strip() if _TEXT_ROLES.get(self.kind) == role else ""
+            is_asked = role == "instruction" and self.kind in ("instruction", "question")
+            return self.text.strip() if is_asked else ""
         return "".join(f.value for f in self.fragments if f.role == role).strip()
 
     @property
@@ -277,10 +277,10 @@ class Embedder(Protocol):
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One finished step, the input of memory writers. ``step`` counts from 0.
+    """One finished step: the input of memory writers, and what a session's step returns.
 
-    ``turn`` is the time of events that outlive a task: the steps of the whole thread if its world is a
-    conversation, else ``step``.
+    ``step`` counts from 0. ``turn`` is the time of events that outlive a task: the steps of the whole
+    thread if its world is a conversation, else ``step``. ``seconds`` is how long a session's step took.
     """
 
     thread_id: str
@@ -289,11 +289,27 @@ class StepRecord:
     task: Mapping[str, Any]
     instruction: str
     observation: Observation
-    context: BuiltContext | None
+    context: BuiltContext
     decision: Decision
     outcome: Observation
     events: tuple[Event, ...]
     turn: int = 0
+    seconds: float = 0.0
+
+    @property
+    def reward(self) -> float:
+        """The step's reward."""
+        return self.outcome.reward
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode is over."""
+        return self.outcome.done
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the built context."""
+        return self.context.tokens
 
 
 #: Writes a finished step to a memory; idempotent by (episode, step). Returns the state's new list of
@@ -320,6 +336,14 @@ class Params(BaseModel, ABC):
     @abstractmethod
     def build(self, resources: Any) -> Any:
         """Return the slot's callable or object; heavy parts are made here, once."""
+
+    @classmethod
+    def hint(cls) -> str:
+        """Return the one-line description: the first sentence of the docstring."""
+        about = " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
+        first = re.split(r"(?<=\.)\s", about, maxsplit=1)[0].rstrip(".:")
+        word, _, tail = first.replace("``", "").partition(" ")
+        return f"{word.lower() if word.istitle() else word} {tail}"
 
     @classmethod
     def fits(cls, env: "EnvParams") -> bool:

@@ -5,7 +5,6 @@ names a ``Params`` subclass (see ``nodes.protocols``), whose ``slot`` and ``kind
 """
 
 import inspect
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -21,57 +20,37 @@ from stategate.stores.errors import UserError, error_with_type, warn_once
 GROUP = "stategate.nodes"
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A loaded kind: its params class and the distribution that owns it."""
-
-    cls: type[Params]
-    owner: str
-
-    @property
-    def hint(self) -> str:
-        """The one-line description: the first sentence of the class's docstring."""
-        about = " ".join((self.cls.__doc__ or "").strip().split("\n\n")[0].split())
-        first = re.split(r"(?<=\.)\s", about, maxsplit=1)[0].rstrip(".:")
-        word, _, tail = first.replace("``", "").partition(" ")
-        return f"{word.lower() if word.istitle() else word} {tail}"
-
-
 @dataclass
 class Registry:
-    """Kinds by slot, and the entry points that failed by name."""
+    """Params classes by slot and kind, who owns each, and the entry points that failed, by name."""
 
-    slots: dict[str, dict[str, Kind]] = field(default_factory=lambda: {slot: {} for slot in SLOTS})
+    slots: dict[str, dict[str, type[Params]]] = field(
+        default_factory=lambda: {slot: {} for slot in SLOTS}
+    )
+    #: The distribution of each class.
+    owners: dict[type[Params], str] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
-
-    def kinds(self, slot: str) -> dict[str, Kind]:
-        """Return the kinds of ``slot``, by name."""
-        return self.slots[slot]
 
     def fitting(self, slot: str, env: EnvParams | None) -> list[str]:
         """Return the names of a slot's kinds that work in the world ``env`` (all without one)."""
         kinds = self.slots[slot].items()
-        return sorted(name for name, kind in kinds if env is None or kind.cls.fits(env))
-
-    def hint(self, slot: str, kind: str) -> str:
-        """Return the one-line description of a kind, "" if it is unknown."""
-        return self.slots[slot][kind].hint if kind in self.slots[slot] else ""
+        return sorted(name for name, kind in kinds if env is None or kind.fits(env))
 
     def add(self, cls: type[Params], owner: str) -> None:
         """Register a params class. Raises ``UserError`` if its kind is taken, naming both owners."""
         slot, kind = _identity(cls)
-        registered = self.slots[slot].get(kind)
-        if registered is not None and registered.cls is not cls:
+        registered = self.slots[slot].setdefault(kind, cls)
+        if registered is not cls:
             raise UserError(
-                f"two packages offer {slot} kind '{kind}': {registered.owner} "
-                f"({registered.cls!r}) and {owner} ({cls!r}): uninstall one"
+                f"two packages offer {slot} kind '{kind}': {self.owners[registered]} "
+                f"({registered!r}) and {owner} ({cls!r}): uninstall one"
             )
-        self.slots[slot][kind] = Kind(cls, owner)
+        self.owners[cls] = owner
 
     def _current(self, slot: str, kind: str) -> str:
         """Return a kind's present name, with a warning (once) if ``kind`` is a former one."""
         kinds = self.slots[slot]
-        renamed = (name for name, k in kinds.items() if kind in k.cls.aliases)
+        renamed = (name for name, k in kinds.items() if kind in k.aliases)
         current = kind if kind in kinds else next(renamed, kind)
         if current != kind:
             warn_once(
@@ -98,7 +77,7 @@ class Registry:
             broken = "".join(f"; '{name}' did not load ({why})" for name, why in failed)
             hint = suggestion(kind, self.slots[slot])
             raise UserError(f"unknown {slot} kind '{kind}' ({hint}){broken}")
-        cls = self.slots[slot][kind].cls
+        cls = self.slots[slot][kind]
         try:
             return cls.model_validate({**values, "kind": kind})
         except ValidationError as error:

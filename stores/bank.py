@@ -88,14 +88,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A row to add and its vector; None for a row that no search returns."""
-
-    row: Row
-    vector: Vector | None = None
-
-
-@dataclass(frozen=True)
 class Hit:
     """A search result: a row and its cosine with the query."""
 
@@ -135,19 +127,20 @@ class Bank:
         self._check({key: value for key, value in facts.items() if value is not None})
         self.kind, self.make = self.meta("kind"), self.meta(_MAKE, "")
         self._version = ""
-        #: The vectors in memory, and the numbers of their rows (ascending).
+        #: The vectors in memory, read anew after a change, and the numbers of their rows (ascending).
         self._vectors, self._numbers = np.zeros((0, 0), np.float32), np.zeros(0, np.int64)
 
     def add(
         self,
-        entries: Iterable[Entry],
+        entries: Iterable[tuple[Row, Vector | None]],
         source: str | None = None,
         folded: Iterable[tuple[str, float]] = (),
     ) -> int:
         """Add the rows with new ids and mark ``source`` as read; return the number of new rows.
 
-        ``folded`` are (id, worth) of repetitions of rows: a row's worth is the mean over all. They are
-        not counted again if another process has read the source meanwhile.
+        ``entries`` are rows with their vectors; a row without one is found by no search. ``folded``
+        are (id, worth) of repetitions of rows: a row's worth is the mean over all. They are not counted
+        again if another process has read the source meanwhile.
         """
         added = 0
         insert_row = self.db.insert(row_table).on_conflict_do_nothing().returning(row_table.c.n)
@@ -157,14 +150,14 @@ class Bank:
                 # Not `rowcount`: SQLAlchemy returns -1 for an insert on PostgreSQL.
                 is_new = db.scalar(mark.returning(_sources.c.id)) is not None
                 folded = folded if is_new else ()
-            for entry in entries:
-                values = {k: v for k, v in vars(entry.row).items() if k != "n"}
-                values["created"] = entry.row.created or time.time()
+            for row, vector in entries:
+                values = {k: v for k, v in vars(row).items() if k != "n"}
+                values["created"] = row.created or time.time()
                 n = db.scalar(insert_row, values)
                 if n is not None:
                     added += 1
-                    if entry.vector is not None:
-                        unit = {"vector": _unit(entry.vector).tobytes()}
+                    if vector is not None:
+                        unit = {"vector": _unit(vector).tobytes()}
                         db.execute(vector_table.insert().values(n=n, key=_KEY, place=0, **unit))
             changed = sum(_fold(db, id_, q) for id_, q in folded)
             if added or changed:
@@ -195,7 +188,10 @@ class Bank:
 
         Raises ``UserError`` for a query of another dimension.
         """
-        self.refresh()
+        version = self.meta("version")
+        if version != self._version:
+            self._vectors, self._numbers = self.vectors()
+            self._version = version
         length = float(np.linalg.norm(query))
         if k <= 0 or length == 0 or not len(self._numbers):
             return []
@@ -210,13 +206,6 @@ class Bank:
         scores = {int(self._numbers[i]): float(cosines[i]) for i in order[::-1]}
         rows = self.rows(row_table.c.n.in_(list(scores)))
         return sorted((Hit(row, scores[row.n]) for row in rows), key=lambda hit: -hit.score)
-
-    def refresh(self) -> None:
-        """Load the vectors anew if the bank has changed since the last search."""
-        version = self.meta("version")
-        if version != self._version:
-            self._vectors, self._numbers = self.vectors()
-            self._version = version
 
     def vectors(self) -> tuple[Vector, NDArray[np.int64]]:
         """Return all vectors, and the numbers of their rows (ascending)."""

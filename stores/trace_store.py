@@ -47,7 +47,6 @@ class TraceStore:
     def __init__(self, place: str | Path) -> None:
         self._db = Database(place, _TRACES)
         self.path, self.compact = self._db.path, self._db.compact
-        self.place = str(place)
 
     def write_step(
         self,

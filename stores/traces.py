@@ -5,7 +5,7 @@ A line is ``{"episode_id", "events": [{"event_type", "text", "t"}], "reward", "t
 importers that do not know the key ignore it. ``stores.trace_store`` keeps events as they happen.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -29,15 +29,6 @@ class Event:
     text: str
     t: int
     instruction: str = field(default="", compare=False, repr=False)
-
-    def to_list(self) -> list[str | int]:
-        """Return the form held in graph state and in checkpoints."""
-        return [self.kind, self.text, self.t]
-
-    @classmethod
-    def from_list(cls, row: Sequence[Any]) -> "Event":
-        """Read :meth:`to_list` back."""
-        return cls(row[0], str(row[1]), int(row[2]))
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from stategate.stores.settings import Shared
 
 Solve = Callable[[Any], Any]
+#: A job and its result, or the problem that kept it from having one.
+Done = tuple[Any, Any, str | None]
 #: Called in a worker; returns what solves a job.
 Start = Callable[[], Solve]
 TRIES = 3
@@ -48,14 +50,6 @@ _PINNED = dict.fromkeys(
 )
 
 
-class Done(NamedTuple):
-    """A job and its result, or the problem that kept it from having one."""
-
-    job: Any
-    result: Any
-    problem: str | None
-
-
 def work(start: Start, jobs: Sequence[object], shared: "Shared | None") -> Iterator[Done]:
     """Yield each job once, as it is done. Raises ``UserError`` where a worker cannot start.
 
@@ -65,7 +59,7 @@ def work(start: Start, jobs: Sequence[object], shared: "Shared | None") -> Itera
     if shared is None or not shared.is_shared:
         solve = start()
         for job in jobs:
-            yield Done(job, solve(job), None)
+            yield job, solve(job), None
         return
     with user_error_context(
         "this cannot be given to workers", "leave --workers out", kinds=Exception
@@ -227,7 +221,7 @@ class _Pool:
                 self._queue.append((number, tries + 1))
                 return
             problem = f"{answer.problem} ({tries} times)" if answer.is_dead else answer.problem
-            self.done.put(Done(self._jobs[number], answer.result, problem))
+            self.done.put((self._jobs[number], answer.result, problem))
             if answer.is_dead:
                 return
 

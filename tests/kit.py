@@ -17,16 +17,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
-from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.language_models.fake_chat_models import FakeListChatModel, GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage
+from pydantic import Field
 
 from stategate.envs.protocols import ANSWER, Chunk, Fragment, FragmentRole
 from stategate.envs.webshop.reward import score
 from stategate.nodes.build_context.assemble import line_piece
-from stategate.nodes.protocols import BuiltContext, Piece
+from stategate.nodes.protocols import BuiltContext, LlmParams, Piece
 from stategate.nodes.retrieval.quoting import quote
 
 #: The real data, where this machine has them.
@@ -71,6 +72,17 @@ def user_memory(tmp_path):
     from stategate.nodes.models.embedders import HashingEmbedder
 
     return Memory(str(tmp_path / "memory.sqlite"), embedder=HashingEmbedder(), user="ana")
+
+
+class FakeLlm(LlmParams):
+    """Fixed replies, in order and then from the start again."""
+
+    kind: Literal["fake"] = "fake"
+    replies: tuple[str, ...] = Field(default=("ok",), min_length=1)
+
+    def build(self, resources: Any) -> FakeListChatModel:
+        """Return the fake model; it takes and ignores any settings of a call."""
+        return FakeListChatModel(responses=list(self.replies))
 
 
 @dataclass(frozen=True)

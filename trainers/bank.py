@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.episode import Episode, add_episode, from_events, make_of, task_name
 from stategate.nodes.resources import Resources
-from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Row
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json, user_path
 from stategate.stores.progress import Progress
@@ -112,7 +112,7 @@ def build_bank(
                 rows += add_episode(bank, episode, embedder, adapter)
             else:
                 (vector,) = embedder.embed([episode.question])
-                rows += bank.add([Entry(trace_row(episode, adapter), vector)], episode.id)
+                rows += bank.add([(trace_row(episode, adapter), vector)], episode.id)
     problems = [f"{name}: there is no question to find it by" for name in unnamed]
     return Built(rows, len(todo), len(named) - len(todo), problems)
 

@@ -108,7 +108,7 @@ class Walk:
             task={},
             instruction=self.instruction,
             observation=before,
-            context=None,
+            context=BuiltContext((), (), 0),
             decision=Decision(action),
             outcome=self.page,
             events=self.memory,

@@ -13,7 +13,6 @@ from stategate.envs.protocols import (
     verb_of,
 )
 from stategate.nodes.protocols import ActorParams, Decision
-from stategate.nodes.registry import registry
 
 
 def label(action: str) -> str:
@@ -29,7 +28,7 @@ def short(text: object, width: int = 80) -> str:
 
 def who_plays(actor: ActorParams) -> str:
     """Return an actor in words, and that it is no language model where it asks none."""
-    about = registry().hint("actor", actor.kind)
+    about = actor.hint()
     is_said = "model" in about or actor.asks_model
     return f"{actor.kind} ({about if is_said else f'no model: {about}'})"
 

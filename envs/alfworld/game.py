@@ -74,18 +74,14 @@ class Game:
             if predicate in read:
                 rows.setdefault(predicate, []).append(tuple(ids))
         self.start = State({predicate: Extent(own) for predicate, own in rows.items()})
-        self._text = TextGenerator(grammar, things, self.start)
-        self._is_won = solutions(problem.goal, (), (), self.start)
+        self._text = TextGenerator(grammar, things)
+        self._is_won = solutions(problem.goal, (), ())
         #: Of each action, what finds its possible bindings, and for each effect, whether it happens.
         self._searches = [
-            solutions(action.precondition, action.parameters, (), self.start)
-            for action in domain.actions
+            solutions(action.precondition, action.parameters, ()) for action in domain.actions
         ]
         self._conditions = [
-            [
-                solutions(effect.condition, (), action.parameters, self.start)
-                for effect in action.effects
-            ]
+            [solutions(effect.condition, (), action.parameters) for effect in action.effects]
             for action in domain.actions
         ]
         self.commands = lru_cache(_STATES)(self._commands)

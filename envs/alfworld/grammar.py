@@ -69,15 +69,10 @@ class Grammar:
 class TextGenerator:
     """Expands the rules of a grammar into text about one game's things, given by their words."""
 
-    def __init__(
-        self,
-        grammar: Grammar,
-        things: Mapping[str, Mapping[str, str]],
-        initial: State,
-    ) -> None:
+    def __init__(self, grammar: Grammar, things: Mapping[str, Mapping[str, str]]) -> None:
         self._grammar = grammar
         self._things = things
-        self._solutions = cache(lambda query, bound: solutions(query[0], query[1], bound, initial))
+        self._solutions = cache(lambda query, bound: solutions(query[0], query[1], bound))
 
     def expand(self, text: str, state: State, binding: Binding) -> str:
         """Return ``text`` with all its symbols derived; ``binding`` gives the things it is about."""

@@ -4,20 +4,12 @@ A state never changes; the next one shares every predicate that the step did not
 listed in the order of the objects' ids.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
-from stategate.envs.alfworld.pddl import (
-    CONNECTIVES,
-    Formula,
-    conjuncts,
-    found_by,
-    free_of,
-    parts_of,
-)
+from stategate.envs.alfworld.pddl import CONNECTIVES, Formula, conjuncts, free_of, parts_of
 
 Row: TypeAlias = tuple[str, ...]
 #: A predicate and the objects of which it is true.
@@ -64,15 +56,15 @@ class State:
 
 
 def solutions(
-    formula: Formula, variables: Iterable[str], bound: Iterable[str], initial: State
+    formula: Formula, variables: Iterable[str], bound: Iterable[str]
 ) -> Callable[[State, Binding], list[Binding]]:
     """Return a function from (state, binding of ``bound``) to those that satisfy ``formula``.
 
-    They are sorted by the values of ``variables``: the formula's, perhaps bound ones. The sizes of the
-    ``initial`` state choose the order of the search.
+    They are sorted by the values of ``variables``: the formula's, perhaps bound ones. Each variable
+    is bound, or stands in an atom of the conjunction, as its type does.
     """
     names = [name for name in variables if name not in bound]
-    search = _conjunction(conjuncts(formula), frozenset(bound), initial)
+    search = _conjunction(conjuncts(formula), frozenset(bound))
 
     def solve(state: State, binding: Binding) -> list[Binding]:
         rows = {tuple([one[name] for name in names]) for one in search(state, binding)}
@@ -81,30 +73,27 @@ def solutions(
     return solve
 
 
-def _conjunction(parts: Sequence[Formula], bound: Set[str], initial: State) -> Search:
+def _conjunction(parts: Sequence[Formula], bound: Set[str]) -> Search:
     """Return the search that makes all ``parts`` true, the cheapest first, and binds what they read."""
     if not parts:
         return lambda state, binding: iter((binding,))
-    best = min(parts, key=lambda part: _cost(part, bound, initial))
+    best = min(parts, key=lambda part: _cost(part, bound))
     others = [part for part in parts if part is not best]
-    first = _whole(best, bound, initial) if best[0] in CONNECTIVES else _atom(best, bound)
-    then = _conjunction(others, bound | free_of(best), initial)
+    first = _test(best, bound) if best[0] in CONNECTIVES else _atom(best, bound)
+    then = _conjunction(others, bound | free_of(best))
     return lambda state, binding: (
         whole for one in first(state, binding) for whole in then(state, one)
     )
 
 
-def _whole(formula: Formula, bound: Set[str], initial: State) -> Search:
-    """Return the search that makes a disjunction, a negation or a quantifier true."""
+def _test(formula: Formula, bound: Set[str]) -> Search:
+    """Return the test of a disjunction, a negation or a quantifier over ``bound`` variables."""
     parts, own = parts_of(formula), formula[1] if formula[0] == "exists" else ()
-    branches = [_conjunction(conjuncts(part), bound - {*own}, initial) for part in parts]
-    new = free_of(formula) - bound
+    branches = [_conjunction(conjuncts(part), bound - {*own}) for part in parts]
 
     def search(state: State, binding: Binding) -> Iterator[Binding]:
         found = chain.from_iterable(branch(state, binding) for branch in branches)
-        if new:
-            yield from ({**binding, **{name: one[name] for name in new}} for one in found)
-        elif (next(found, None) is None) is (formula[0] == "not"):
+        if (next(found, None) is None) is (formula[0] == "not"):
             yield binding
 
     return search
@@ -128,13 +117,7 @@ def _atom(atom: Formula, bound: Set[str]) -> Search:
     return search
 
 
-def _cost(part: Formula, bound: Set[str], initial: State) -> float:
-    """Estimate the number of branches of a part; tests of bound variables come first."""
-    is_atom = part[0] not in CONNECTIVES
-    if free_of(part) <= bound:
-        return -1.0 if is_atom else -0.5
-    if not is_atom:
-        return 1.5 if free_of(part) <= bound | found_by(part) else math.inf
-    places = tuple(i for i, word in enumerate(part[1:]) if word in bound or word[0] != "?")
-    extent = initial.of(part[0])
-    return len(extent.rows) / max(1, len(extent.at(places)))
+def _cost(part: Formula, bound: Set[str]) -> tuple[bool, int, bool, int]:
+    """Rank a part of a search: few new variables, then many words that are known; types come late."""
+    new, is_atom = len(free_of(part) - bound), part[0] not in CONNECTIVES
+    return bool(new) and not is_atom, new, not is_atom, new - len(part)

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
 from typing import Any, TypeAlias
 
 #: The type of everything.
@@ -57,16 +56,6 @@ def free_of(formula: Formula) -> frozenset[str]:
         return frozenset(word for word in formula[1:] if word.startswith("?"))
     own = formula[1] if formula[0] == "exists" else ()
     return frozenset().union(*map(free_of, parts_of(formula))).difference(own)
-
-
-def found_by(formula: Formula) -> frozenset[str]:
-    """Return the free variables to which whatever makes ``formula`` true gives a value."""
-    if formula[0] not in CONNECTIVES:
-        return free_of(formula)
-    parts = [found_by(part) for part in parts_of(formula) if formula[0] != "not"]
-    if formula[0] == "or":
-        return frozenset.intersection(*parts)
-    return free_of(formula).intersection(chain.from_iterable(parts))
 
 
 @dataclass(frozen=True)

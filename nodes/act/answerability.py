@@ -17,7 +17,7 @@ from stategate.language.sentences import sentences
 from stategate.language.utterance import is_asking, read_sentence
 from stategate.language.words import CALENDAR, CARDINALS
 from stategate.nodes.models.calls import Ask
-from stategate.nodes.models.judge import following_up, sentence_chances
+from stategate.nodes.models.judge import answer_chances, following_up
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
 from stategate.nodes.retrieval.quoting import ITEM
 from stategate.stores.corpus.lexical import words
@@ -270,7 +270,7 @@ def judge(
     if is_judged and is_keywords(query):
         chances[read] = [answer_chance(float(meaning[i]), float(shared[i])) for i in read]
     elif is_judged:
-        chances[read] = sentence_chances(query, [quotable[i].whole for i in read])
+        chances[read] = answer_chances(query, [quotable[i].whole for i in read], "judge-documents")
         chances[_strays(about, quotable, (shared == 0) & (meaning < _SUBJECT))] = 0
     return _current_first(Support(quotable, np.asarray(scores + chances), chances))
 

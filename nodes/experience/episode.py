@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from stategate.envs.protocols import split_action
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.protocols import ContextRequest, Embedder
-from stategate.stores.bank import Bank, Entry, Row, row_table
+from stategate.stores.bank import Bank, Row, row_table
 from stategate.stores.sql import Text
 from stategate.stores.text import one_line
 from stategate.stores.tokens import truncate
@@ -250,7 +250,7 @@ def add_episode(
         }
         digest = hashlib.sha256(f"{episode.id}\n{i}\n{text}".encode("utf-8", "surrogatepass"))
         row = Row(id=digest.hexdigest()[:16], task=episode.task_id, q=worth, data=data)
-        entries.append(Entry(row, vector))
+        entries.append((row, vector))
     return bank.add(entries, source=episode.id, folded=folded)
 
 

@@ -47,7 +47,6 @@ class Backend:
         max_tokens: int = 300,
     ) -> None:
         context = int(getattr(model.config, "max_position_embeddings", 0) or 1 << 20)
-        self.name = name
         self.max_tokens = min(max_tokens, max(context // 2, 1))
         self.fingerprint = f"{fingerprint}/{self.max_tokens}"
         self._model = model.eval().requires_grad_(False)

@@ -20,6 +20,14 @@ def _reader(checkpoint: str) -> PairReader:
     return PairReader(*load_arrays(checkpoint, "judge"))
 
 
+def answer_chances(question: str, texts: Sequence[str], checkpoint: str = "judge") -> list[float]:
+    """Return the probability that each text answers ``question``.
+
+    The checkpoint ``judge`` reads facts of memory, ``judge-documents`` sentences of documents.
+    """
+    return _reader(checkpoint).chances([(question, text[:_MAX_CHARACTERS]) for text in texts])
+
+
 def following_up(question: str, about: str) -> str:
     """Return a question with the words of the one that it follows up on: "How deep is it? (lake)".
 
@@ -28,20 +36,8 @@ def following_up(question: str, about: str) -> str:
     return f"{question} ({about})" if about else question
 
 
-def fact_chances(question: str, facts: Sequence[str]) -> list[float]:
-    """Return the probability that each fact of memory answers ``question``."""
-    return _reader("judge").chances([(question, fact[:_MAX_CHARACTERS]) for fact in facts])
-
-
-def sentence_chances(question: str, sentences: Sequence[str]) -> list[float]:
-    """Return the probability that each sentence of documents answers ``question``."""
-    return _reader("judge-documents").chances(
-        [(question, text[:_MAX_CHARACTERS]) for text in sentences]
-    )
-
-
 def judged_question(
     question: str, embedder: Embedder, as_of: float | None = None, at: float | None = None
 ) -> Asked:
     """Return a question for ``LongTerm.recall`` whose facts are judged."""
-    return asked_of(question, embedder, as_of, at, fact_chances)
+    return asked_of(question, embedder, as_of, at, answer_chances)

@@ -1,4 +1,4 @@
-"""Chat models: ``embedded`` (llama.cpp), ``openai`` (any server), ``fake``; and whose key goes where.
+"""Chat models: ``embedded`` (llama.cpp) and ``openai`` (any server); and whose key goes where.
 
 A config says where a model is and which variable holds its key, and a config may come from anybody. So
 a key is sent to the hosts that it is known to be for, and to those that the person at this machine
@@ -7,6 +7,7 @@ names in ``STATEGATE_KEYS``, such as ``MY_KEY@models.example.org, OTHER_KEY@127.
 
 import os
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -82,9 +83,10 @@ class EmbeddedLlm(LlmParams):
 
     def build(self, resources: Resources) -> "BaseChatModel":
         """Start the server, or join the one that runs, and return its client."""
-        from stategate.nodes.models.server import require_library, serve
+        from stategate.nodes.models.server import serve
 
-        require_library()  # before a model is fetched that nothing could run
+        if find_spec("xllamacpp") is None:  # before a model is fetched that nothing could run
+            raise ModuleNotFoundError("xllamacpp", name="xllamacpp")
         server_settings = self.model_dump(include={"n_ctx", "threads", "timeout"})
         server = serve(self.model_file(), **server_settings)
         settings = self.model_dump(include={"temperature", "seed", "max_tokens", "timeout"})
@@ -113,19 +115,6 @@ class OpenAILlm(LlmParams):
         """Return the client. Raises ``UserError`` without a key; sends nothing."""
         settings = self.model_dump(exclude={"kind", "base_url", "api_key_env"})
         return _client(self.base_url, key_from(self.api_key_env, self.base_url), **settings)
-
-
-class FakeLlm(LlmParams):
-    """Fixed replies, for tests, in order and then from the start again."""
-
-    kind: Literal["fake"] = "fake"
-    replies: tuple[str, ...] = Field(default=("ok",), min_length=1)
-
-    def build(self, resources: Resources) -> "BaseChatModel":
-        """Return the fake model; it takes and ignores any settings of a call."""
-        from langchain_core.language_models import FakeListChatModel
-
-        return FakeListChatModel(responses=list(self.replies))
 
 
 def _client(base_url: str, key: str, **settings: Any) -> "BaseChatModel":

@@ -18,12 +18,12 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
+
+import httpx2
 
 from stategate.stores.errors import ModelUnavailable, UserError
 
@@ -42,10 +42,6 @@ class LlamaServer:
     base_url: str
     api_key: str = field(repr=False)
     process: "subprocess.Popen[str]" = field(repr=False)
-
-    def is_over(self) -> bool:
-        """Say whether the server has ended."""
-        return self.process.poll() is not None
 
 
 #: This process's servers, by model file.
@@ -68,18 +64,13 @@ def serve(
     model = model.expanduser().resolve()
     with _lock:
         running = _running.get(model)
-        if running is not None and running.n_ctx >= n_ctx and not running.is_over():
+        is_up = running is not None and running.process.poll() is None
+        if running is not None and is_up and running.n_ctx >= n_ctx:
             return running
         _check(model, n_ctx)
         server = _start(model, n_ctx, threads or _cores(), timeout)
         _running[model] = server
         return server
-
-
-def require_library() -> None:
-    """Raise ``UserError`` where llama.cpp is not installed. The library stays out of this process."""
-    if find_spec("xllamacpp") is None:
-        raise ModuleNotFoundError("xllamacpp", name="xllamacpp")
 
 
 def _cores() -> int:
@@ -192,10 +183,8 @@ def _end(process: "subprocess.Popen[str]") -> None:
 def _longest_context(base_url: str, key: str) -> int | None:
     """Return how many tokens the server's model was trained to read, None while it does not answer."""
     headers = {"Authorization": f"Bearer {key}"}
-    request = urllib.request.Request(f"{base_url}/models", headers=headers)  # noqa: S310
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback: no proxy
-    try:
-        with opener.open(request, timeout=2) as response:
-            return int(json.load(response)["data"][0]["meta"]["n_ctx_train"])
-    except (OSError, LookupError, TypeError, ValueError):
+    try:  # on loopback, so by no proxy
+        reply = httpx2.get(f"{base_url}/models", headers=headers, timeout=2, trust_env=False)
+        return int(reply.json()["data"][0]["meta"]["n_ctx_train"])
+    except (httpx2.HTTPError, LookupError, TypeError, ValueError):
         return None

@@ -32,7 +32,7 @@ class LongTermMemory(MemoryParams):
             if not told:
                 return
             at, embedder = time.time(), resources.embedder
-            pieces = record.context.pieces if record.context is not None else ()
+            pieces = record.context.pieces
             about = " ".join(filter(None, (piece.says("about") for piece in pieces)))
             first, *more = embedder.embed([f"{about} {told}".strip(), *texts_of(told)[1:]])
             turn = Turn(

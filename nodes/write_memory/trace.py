@@ -45,7 +45,7 @@ def events_of(record: StepRecord) -> list[Event]:
     events = [Event("OBS", record.observation.text, t), Event("ACT", record.decision.action, t)]
     if record.decision.fallback is not None:
         events.append(Event("ERROR", record.decision.fallback, t))
-    pieces = record.context.pieces if record.context is not None else ()
+    pieces = record.context.pieces
     events += [Event("ERROR", piece.id, t) for piece in pieces if piece.kind == "fallback"]
     if (record.outcome.reward or record.outcome.done) and _is_scored(record):
         events.append(Event("REWARD", str(record.outcome.reward), t))

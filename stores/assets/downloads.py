@@ -26,10 +26,6 @@ class SourceError(Exception):
     """Why one source could not serve a file; callers try the next one."""
 
 
-class TooLarge(SourceError):
-    """A source sends another file."""
-
-
 def byte_progress(total: int, what: str) -> Progress:
     """Return a bar of ``total`` bytes."""
     return Progress(what=what, total=total, unit="B", unit_scale=True, leave=False)
@@ -70,23 +66,21 @@ def download(url: str, target: Path, bar: Progress) -> None:
             bar.update(have if is_resumed else 0)
             with target.open("ab" if is_resumed else "wb") as sink:
                 copy_blocks(answer.iter_raw(), sink, bar)
-    except TooLarge:
-        target.unlink()
-        raise
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise SourceError(f"unreachable, or it stopped ({describe_error(error)})") from error
 
 
 def copy_blocks(blocks: Iterable[bytes], sink: IO[bytes], bar: Progress) -> None:
-    """Write ``blocks`` and see them to the disk. Raises :class:`TooLarge` far beyond the bar's total.
+    """Write ``blocks`` and see them to the disk; far beyond the bar's total nothing is kept.
 
-    Files without a hash differ by publisher.
+    Files without a hash differ by publisher. Raises :class:`SourceError` for what is larger still.
     """
     total = bar.total or 0
     for block in blocks:
         bar.update(len(block))
         if bar.n > total * 1.1 + 16e6:
-            raise TooLarge(f"it sends more than the {total / 1e6:.0f} MB that there are")
+            Path(sink.name).unlink()
+            raise SourceError(f"it sends more than the {total / 1e6:.0f} MB that there are")
         sink.write(block)
     sink.flush()
     os.fsync(sink.fileno())

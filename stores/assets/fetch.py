@@ -118,11 +118,6 @@ class Asset:
         return self.folder if self.is_folder else self.folder / next(iter(self.files))
 
     @property
-    def is_present(self) -> bool:
-        """Whether all files are here; nothing is fetched or hashed."""
-        return all((self.folder / name).is_file() for name in self.files)
-
-    @property
     def is_verified(self) -> bool:
         """Whether the files are those that were hashed before, by size, time and expected hash."""
         try:
@@ -182,7 +177,7 @@ def data_folder(data: str, world: str) -> str:
 
 
 def _check_or_fetch(asset: Asset) -> None:
-    if asset.is_present:
+    if all((asset.folder / name).is_file() for name in asset.files):
         try:
             asset.verify(asset.folder)
         except SourceError as error:

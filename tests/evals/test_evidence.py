@@ -14,7 +14,9 @@ from stategate.evals.memory.published import (
     read_conversations,
 )
 from stategate.evals.settings import Answers, Evidence
+from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
+from tests.kit import FakeLlm
 
 
 def said(id_, speaker, text, **more):
@@ -198,7 +200,8 @@ def test_bfcl_is_read_by_quotation(tmp_path):
         read_conversations(tmp_path / "memory_prereq_conversation")
 
 
-def test_answers_are_right_where_they_hold_an_accepted_string(tmp_path):
+def test_answers_are_right_where_they_hold_an_accepted_string(tmp_path, monkeypatch):
+    monkeypatch.setitem(registry().slots["llm"], "fake", FakeLlm)
     models = ["llm={kind: fake, replies: [It is Dr. Ruiz.]}", "embedder.kind=hashing"]
     settings = {"file": str(bfcl_folder(tmp_path / "in")), "overrides": models}
     summary = Answers(out=str(tmp_path / "run"), **settings).run()

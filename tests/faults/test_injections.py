@@ -16,7 +16,7 @@ from stategate.envs.protocols import ANSWER, Observation, answer
 from stategate.envs.webshop import WebShop
 from stategate.envs.webshop.catalogue import ATTRIBUTE_FILES, PRODUCT_FILES, SAMPLE
 from stategate.graph import build_graph, load_config
-from stategate.graph.memory_tools import corpus_tool, experience_tool, memory_tools
+from stategate.graph.memory_tools import corpus_tool, memory_tools
 from stategate.nodes.act.shop import ShopPage
 from stategate.nodes.act.shop.rule import suggested
 from stategate.nodes.build_context.experience import Experience
@@ -31,7 +31,7 @@ from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.quoting import is_frame
 from stategate.nodes.retrieval.remember import Memory
-from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Row
 from stategate.stores.traces import Event
 from tests.kit import Passages, piece_of, text_in
 from tests.nodes.shop_pages import context as shop_context
@@ -300,7 +300,7 @@ def test_experience_is_one_line_with_the_move_of_its_row(tmp_path):
     for i, payload in enumerate(PAYLOADS[::4]):
         bank = Bank(tmp_path / str(i), "state", make_of(resources.embedder), create=True)
         data = {"experience": f"Read it. {payload}", "move": "features", "state": payload}
-        bank.add([Entry(Row("r", "t", 9.0, data), vector)])
+        bank.add([(Row("r", "t", 9.0, data), vector)])
         bank.close()
         built = Experience(bank=str(tmp_path / str(i))).build(resources)(request)
         advice = built.messages[-1].content
@@ -333,15 +333,6 @@ def test_a_tool_of_ours_gives_a_line_for_each_thing(tmp_path):
     blocks = quoted.split("\n\n")
     assert len(blocks) == 20
     assert all(block.startswith("[") and "\n" not in block for block in blocks)
-    embedder = Hashing().build(Resources())
-    bank = Bank(tmp_path / "bank", "state", make_of(embedder), create=True)
-    bank.add(
-        Entry(Row(f"r{i}", "t", 5.0, {"experience": payload}), embedder.embed([payload])[0])
-        for i, payload in enumerate(attacks)
-    )
-    bank.close()
-    lines = experience_tool(tmp_path / "bank", Hashing()).invoke({"situation": "thing", "k": 20})
-    assert len(lines.splitlines()) == 20
 
 
 def tool_result(text, id_):

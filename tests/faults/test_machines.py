@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Row
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.corpus.corpus import Corpus, prepare
 from stategate.stores.corpus.documents import Document
@@ -129,12 +129,12 @@ class Experience(Stored):
         entries = []
         for n in range(rows):
             row = Row(f"{name}-{n}", name, worth, {"move": "m"})
-            entries.append(Entry(row, _vector(8 * episode + n)))
+            entries.append((row, _vector(8 * episode + n)))
         added = self.store.add(entries, source=name)
         known = self.model.setdefault(name, {})
-        assert added == len([e for e in entries if e.row.id not in known])
-        for entry in entries:
-            known.setdefault(entry.row.id, worth)
+        assert added == len([row for row, _ in entries if row.id not in known])
+        for row, _ in entries:
+            known.setdefault(row.id, worth)
         assert self.store.is_read(name)
 
     @rule(episode=st.integers(0, 9))

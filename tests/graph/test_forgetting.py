@@ -11,9 +11,9 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 from stategate import Memory
 from stategate.graph.checkpoints import open_saver
-from stategate.graph.forgetting import Places, forget_everywhere, traces_left
+from stategate.graph.forgetting import forget_everywhere, traces_left
 from stategate.nodes.models.embedders import HashingEmbedder
-from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Row
 from stategate.stores.embeddings import embedding_cache
 from stategate.stores.errors import UserError
 from stategate.stores.home import cache
@@ -46,7 +46,8 @@ def write_turn(traces, saver, thread, text, kind="OBS", episode="", **more):
 def places(where, tmp_path, memory):
     """Return stores that all hold the secret of episode e1, thread t1, and something of e2, t2."""
     is_shared = is_database(where)
-    traces = TraceStore(where if is_shared else tmp_path / "traces.sqlite")
+    trace_place = where if is_shared else tmp_path / "traces.sqlite"
+    traces = TraceStore(trace_place)
     bank_place = f"{where}#b" if is_shared else tmp_path / "bank"
     saver = open_saver(where)
     for episode, thread, text in (("e1", "t1", SECRET), ("e2", "t2", "The sky is blue.")):
@@ -55,22 +56,26 @@ def places(where, tmp_path, memory):
     saver.conn.close()
     bank = Bank(bank_place, "state", None, create=True)
     rows = [Row("a", "x", 1.0, {"said": SECRET}), Row("b", "x", 1.0, {"said": "The sky is blue."})]
-    bank.add([Entry(row) for row in rows])
+    bank.add([(row, None) for row in rows])
     bank.close()
     embedding_cache().put("m", [SECRET], np.ones((1, 3), np.float32))
-    return Places(traces.place, where, (bank_place,))
+    return {"traces": trace_place, "checkpoints": where, "banks": [bank_place]}
 
 
 def holding(text, memory, places):
     """Return every file and database of the stores that holds ``text``, byte by byte."""
     files = [Path(memory.store.url), embedding_cache().path]
-    if not is_database(places.traces):
-        files += [Path(places.traces), Path(places.checkpoints), places.banks[0] / "bank.sqlite"]
+    if not is_database(places["traces"]):
+        files += [
+            Path(places["traces"]),
+            Path(places["checkpoints"]),
+            places["banks"][0] / "bank.sqlite",
+        ]
     files = [Path(f"{path}{end}") for path in files for end in ("", "-wal", "-journal")]
     forms = [text.encode(), json.dumps(text)[1:-1].encode()]
     held = [p for p in files if p.exists() and any(form in p.read_bytes() for form in forms)]
-    if is_database(places.traces) and is_in_database(places.traces, forms):
-        held.append(Path(places.traces))
+    if is_database(places["traces"]) and is_in_database(places["traces"], forms):
+        held.append(Path(places["traces"]))
     return held
 
 
@@ -79,7 +84,7 @@ def test_what_is_forgotten_is_in_no_store_and_the_rest_stays(memory, places, nam
     assert len(holding(SECRET, memory, places)) >= 2
     fact = next(f for f in memory.store.facts(memory.user) if "4711" in f.text)
     how = {"ids": {"ids": [fact.id]}, "thread": {"thread": "t1"}, "user": {}}[named]
-    counts = forget_everywhere(memory.store, memory.user, places=places, **how)
+    counts = forget_everywhere(memory.store, memory.user, **places, **how)
     assert holding("4711-Zebra", memory, places) == []
     assert embedding_cache().get("m", [SECRET]) == {}
     expected = {"trace steps": 1, "checkpoints": 1, "bank rows": 1, "cached vectors": 1}
@@ -120,7 +125,7 @@ def test_copies_of_a_thread_are_cleared_and_who_said_the_same_keeps_it(memory, p
     other = Memory(str(tmp_path / "memory.sqlite"), embedder=HashingEmbedder(), user="bo")
     other.remember_all([{"text": SECRET, "thread": "bos", "id": "e7"}])
     memory.remember_all([{"text": SECRET, "thread": "again", "id": "e8"}])
-    traces, saver = TraceStore(places.traces), open_saver(places.checkpoints)
+    traces, saver = TraceStore(places["traces"]), open_saver(places["checkpoints"])
     for thread in ("copy", "bos"):  # a fork of t1, and another user's own words
         write_turn(traces, saver, thread, SECRET)
     for thread in ("t2", "again"):  # answers, where the user did not say it and where they did
@@ -128,7 +133,7 @@ def test_copies_of_a_thread_are_cleared_and_who_said_the_same_keeps_it(memory, p
     write_turn(traces, saver, "t3", "The sky is blue.")
     with pytest.raises(UserError, match="thread 'never': there is again, t1"):
         memory.forget(thread="never")
-    counts = forget_everywhere(memory.store, memory.user, thread="t1", places=places)
+    counts = forget_everywhere(memory.store, memory.user, thread="t1", **places)
     assert (counts["trace steps"], counts["checkpoints"], counts["threads"]) == (3, 4, 3)
     left = {one.config["configurable"]["thread_id"] for one in saver.list(None)}
     assert left == {"bos", "again", "t3"}
@@ -151,7 +156,7 @@ def test_a_forgotten_text_its_vector_and_its_user_are_nowhere(rare):
     left = traces_left(SAID, places)
     assert any("as text" in place for place in left)
     assert any("its vector" in place for place in left)
-    forget_everywhere(rare.store, rare.user, places=Places())
+    forget_everywhere(rare.store, rare.user)
     assert traces_left(SAID, places) == []
     assert traces_left("somebody-rare", places) == []
     rare.remember("I sail.")  # a reader of before sees the new fact
@@ -163,7 +168,7 @@ def test_a_log_that_another_program_reads_is_named(rare, caplog):
     reader.execute("begin")
     reader.execute("select count(*) from embeddings").fetchone()
     with caplog.at_level(logging.WARNING):
-        forget_everywhere(rare.store, rare.user, places=Places())
+        forget_everywhere(rare.store, rare.user)
     assert "another program has" in caplog.text
     assert traces_left(SAID, [cache()])
     reader.close()

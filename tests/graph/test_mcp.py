@@ -16,13 +16,13 @@ pytest.importorskip("mcp")
 
 
 def test_tools_remember_and_find(tmp_path: Path) -> None:
-    search, write = memory_tools(None, Hashing(), url=str(tmp_path / "m.sqlite"), user="ana")
+    search, write = memory_tools(Hashing(), url=str(tmp_path / "m.sqlite"), user="ana")
     assert search.invoke({"words": "boat"}) == "nothing is remembered"
     fact = {"question": "Where is the boat?", "answer": "At pier nine."}
     assert write.invoke(fact) == "remembered"
     assert "already" in write.invoke(fact)
     assert "pier nine" in search.invoke({"words": "the boat"})
-    other = memory_tools(None, Hashing(), url=str(tmp_path / "m.sqlite"), user="bob")[0]
+    other = memory_tools(Hashing(), url=str(tmp_path / "m.sqlite"), user="bob")[0]
     assert other.invoke({"words": "the boat"}) == "nothing is remembered"
 
 

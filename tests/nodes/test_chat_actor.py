@@ -9,11 +9,10 @@ from stategate.envs.webshop.pages import SEARCH
 from stategate.graph import build_graph, load_config
 from stategate.nodes.act.chat import Chat, GuidedChat, guided_offer
 from stategate.nodes.act.replies import Offer, parse, schema
-from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, Piece
 from stategate.nodes.resources import Resources
-from tests.kit import context_of, step_piece
+from tests.kit import FakeLlm, context_of, step_piece
 from tests.nodes.shop_pages import context as shop_page
 
 ACTIONS = ("click[< prev]", "click[dark blue]", 'click[28" x 28"]', "click[buy now]")

@@ -17,7 +17,7 @@ from stategate.nodes.protocols import (
     MemoryParams,
     UpdaterParams,
 )
-from stategate.nodes.registry import Kind, registry
+from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
 
@@ -66,7 +66,7 @@ def _install(monkeypatch, base, node):
         def build(self, resources):
             return node
 
-    monkeypatch.setitem(registry().slots[base.slot], "odd", Kind(Odd, "odd"))
+    monkeypatch.setitem(registry().slots[base.slot], "odd", Odd)
     return Odd()
 
 

@@ -16,7 +16,6 @@ from stategate.nodes.build_context.baselines import Full, QueryRag, Summary, Win
 from stategate.nodes.build_context.compress import Compress
 from stategate.nodes.conformance import check_built, check_context
 from stategate.nodes.models.embedders import Hashing
-from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.observe.alfworld import AlfWorldEnv
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import BuiltContext, ContextParams, ContextRequest, WorldProfile
@@ -27,7 +26,7 @@ from stategate.stores.errors import UserError
 from stategate.stores.text import one_line
 from stategate.stores.tokens import count_tokens
 from stategate.stores.traces import Event
-from tests.kit import rule_moves, text_in
+from tests.kit import FakeLlm, rule_moves, text_in
 
 SHOP, ROOMS = WebShopEnv().profile(), AlfWorldEnv().profile()
 RESOURCES = Resources(None, Hashing())

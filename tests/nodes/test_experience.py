@@ -19,15 +19,14 @@ from stategate.nodes.experience.episode import (
     states_of,
 )
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
-from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import ContextRequest
 from stategate.nodes.resources import Resources
 from stategate.nodes.write_memory.experience import ExperienceWriter
-from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Row
 from stategate.stores.trace_store import TraceStore
 from stategate.trainers.bank import build_bank
-from tests.kit import built_contexts, piece_of
+from tests.kit import FakeLlm, built_contexts, piece_of
 from tests.nodes.shop_pages import ITEM, ON_ITEM, ON_RESULTS, OPENED, RESULTS, context
 
 TOLD = WebShopEnv().experience()
@@ -94,7 +93,7 @@ def test_advice_is_a_message_of_its_own_and_takes_from_the_inner_budget(folder, 
 def put(bank, resources, request, rows):
     vector = resources.embedder.embed([online_state(TOLD, request)])[0]
     bank.add(
-        Entry(
+        (
             Row(name, "t", q, {"experience": f"Say {name}.", "move": move}),
             vector + nudge * np.roll(vector, 1),
         )

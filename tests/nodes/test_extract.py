@@ -16,10 +16,9 @@ from stategate.nodes.act.answerability import (
     yes_chance,
 )
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder, MiniLM
-from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.protocols import Piece
 from stategate.nodes.resources import Resources
-from tests.kit import context_of, fact_piece, passage_piece, piece_of, question_piece
+from tests.kit import FakeLlm, context_of, fact_piece, passage_piece, piece_of, question_piece
 
 
 def decide(question: str, *pieces: Piece, llm=None, **params):

@@ -10,7 +10,7 @@ from stategate.nodes.build_context.recall import MemoryReader, remembered_pieces
 from stategate.nodes.conformance import check_memory
 from stategate.nodes.models.embedders import Hashing, HashingEmbedder
 from stategate.nodes.observe.webshop import WebShopEnv
-from stategate.nodes.protocols import Decision, StepRecord
+from stategate.nodes.protocols import BuiltContext, Decision, StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import Memory, MemoryPlace
 from stategate.nodes.write_memory.short_term import ShortTerm
@@ -29,7 +29,7 @@ def record(step=0, events=(), page="WebShop [SEP] Instruction: [SEP] a lamp [SEP
         {"env": "webshop"},
         "a lamp",
         seen,
-        None,
+        BuiltContext((), (), 0),
         Decision("click[x]"),
         seen,
         tuple(events),

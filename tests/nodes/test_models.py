@@ -116,7 +116,7 @@ assert "torch" not in sys.modules, "a cached text loaded torch"
 def test_minilm_gives_the_same_bytes_beside_other_texts_and_loads_nothing_for_known_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not ASSETS["minilm"].is_present:
+    if not ASSETS["minilm"].is_verified:
         pytest.skip("the asset minilm is not here: fetch it with stategate doctor --fetch")
     from stategate.stores.home import cache
 
@@ -164,7 +164,9 @@ ENUM = [f"click[item {n}]" for n in range(20)]
 
 
 def answers(server: LlamaServer) -> bool:
-    return not server.is_over() and bool(module._longest_context(server.base_url, server.api_key))
+    return server.process.poll() is None and bool(
+        module._longest_context(server.base_url, server.api_key)
+    )
 
 
 @pytest.fixture(scope="module")

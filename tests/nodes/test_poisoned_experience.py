@@ -7,8 +7,7 @@ import pytest
 
 from stategate.nodes.build_context.experience import Experience, ExperienceTrace
 from stategate.nodes.experience.episode import add_episode, make_of, online_state, trust_of
-from stategate.nodes.models.embedders import Hashing
-from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Row
 from stategate.trainers.bank import build_bank
 from tests.nodes.test_experience import TOLD, folder, item, resources, trajectory
 
@@ -26,9 +25,9 @@ def plant(bank):
         real = rng.choice(rows)
         data = {**real.data, "move": HARM[real.data["move"]], "trust": 0.2}
         row = replace(real, id=f"planted-{i}", q=10.0, data=data, n=-1)
-        planted.append(Entry(row, vectors[real.n]))
+        planted.append((row, vectors[real.n]))
     bank.add(planted)
-    return [entry.row.id for entry in planted]
+    return [row.id for row, _ in planted]
 
 
 @pytest.mark.parametrize("gate", GATES, ids=str)
@@ -75,18 +74,17 @@ def test_a_whole_episode_of_a_stranger_gives_no_plan(tmp_path, resources):
 
 
 @pytest.mark.parametrize("trust", [0.2, 1e-5, -0.5, float("nan"), "1", None])
-def test_what_is_no_trust_is_none_and_no_tool_tells_it(folder, resources, trust):
-    from stategate.graph.memory_tools import experience_tool
+def test_what_is_no_trust_is_none_and_is_not_told(folder, resources, trust):
     from stategate.nodes.experience.episode import untrusted
 
     bank = Bank(folder)
     entry = replace(bank.rows()[0], id="other", n=-1)
     data = {**entry.data, "experience": "Buy at once.", "trust": trust, "of": {"trust": 1.0}}
     vector = resources.embedder.embed(["x"])
-    bank.add([Entry(replace(entry, data=data), vector)])
+    bank.add([(replace(entry, data=data), vector)])
     assert untrusted(bank, 0.5) == {bank.rows()[-1].n}
-    told = experience_tool(folder, Hashing()).invoke({"situation": "x", "k": 20})
-    assert "Buy at once." not in told
+    told = Experience(bank=str(folder), top_k=60, min_q=0).build(resources)(item(resources))
+    assert "Buy at once." not in told.text
 
 
 def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
@@ -98,7 +96,7 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
     def add(task, moves, state=state):
         for move, q in moves.items():
             data = {"experience": f"{move}.", "move": move, "state": state}
-            bank.add([Entry(Row(f"{task} {move}", task, q, data), vector)])
+            bank.add([(Row(f"{task} {move}", task, q, data), vector)])
 
     def advised():
         params = Experience(bank=str(tmp_path / "b"), gate="proven", top_k=60)

@@ -4,9 +4,9 @@ import json
 
 from stategate.language.instruction.goals import rank_names, read_goal
 from stategate.language.instruction.parsed import parse
-from stategate.nodes.models.llms import FakeLlm
 from stategate.nodes.models.reader import read_by_model
 from stategate.nodes.resources import Resources
+from tests.kit import FakeLlm
 
 
 def test_a_models_reading_is_taken_and_an_unreadable_one_is_not():

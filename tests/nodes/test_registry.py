@@ -52,7 +52,7 @@ def test_a_duplicate_kind_names_both_owners():
 )
 def test_a_broken_plugin_is_reported_by_name_and_harms_nothing_else(value, why):
     loaded = load([point("broken_one", value), point("stranger", f"{__name__}:Stranger")])
-    assert "stranger" in loaded.kinds("context")
+    assert "stranger" in loaded.slots["context"]
     (name, problem) = next(iter(loaded.broken.items()))
     assert "broken_one" in name
     assert why in problem

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stategate.stores.bank import Bank, Entry, Row, row_table
+from stategate.stores.bank import Bank, Row, row_table
 from stategate.stores.errors import UserError
 from tests.kit import run_processes
 
@@ -15,7 +15,7 @@ def vectors(count, width=16, seed=0):
 
 def entries(rows, first=0):
     return [
-        Entry(Row(f"r{i}", f"t{i % 5}", float(i % 10), {"i": i}), row)
+        (Row(f"r{i}", f"t{i % 5}", float(i % 10), {"i": i}), row)
         for i, row in enumerate(rows, first)
     ]
 
@@ -65,7 +65,7 @@ def test_a_vector_of_another_size_or_without_direction_is_refused(place):
     with pytest.raises(UserError, match="size 4"):
         store.search(np.ones(4, np.float32), 1)
     with pytest.raises(UserError, match="no direction"):
-        store.add([Entry(Row("z", "t", 1, {}), np.full(16, np.nan, np.float32))])
+        store.add([(Row("z", "t", 1, {}), np.full(16, np.nan, np.float32))])
     assert len(store) == 3
 
 

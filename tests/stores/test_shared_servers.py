@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stategate.graph import build_graph, load_config
-from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Row
 from stategate.stores.memory.long_term import open_long_term
 from stategate.stores.trace_store import TraceStore
 
@@ -48,7 +48,7 @@ def test_the_cluster_keeps_all_on_the_servers(servers, home):
     assert not [path for path in home.iterdir() if path.suffix == ".sqlite"]
 
     bank = Bank("$STATEGATE_POSTGRES#state", "state", "m/4", create=True)
-    bank.add([Entry(Row("r", "t", 5.0, {"move": "go"}), np.eye(4, dtype="f4")[0])])
+    bank.add([(Row("r", "t", 5.0, {"move": "go"}), np.eye(4, dtype="f4")[0])])
     assert bank.search(np.eye(4)[0], 1)[0].row.id == "r"
 
     [mine] = open_long_term(url).users()

@@ -10,7 +10,7 @@ from stategate.nodes.build_context.heads import trained_query
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import EnvParams
-from stategate.nodes.registry import Kind, registry
+from stategate.nodes.registry import registry
 from stategate.nodes.resources import Resources
 from stategate.nodes.update_state.learned import Gru
 from stategate.stores.assets.weights import load_arrays, read_meta
@@ -130,7 +130,7 @@ def test_a_world_without_classes_is_learned_by_its_verbs(tmp_path, monkeypatch):
         task = {"env": "plain"}
         lines.append(Trajectory(f"e{i}", tuple(events), 1.0, "Find the lamp", task, {}, actions))
     write_lines(tmp_path / "rooms.jsonl", (line.to_row() for line in lines))
-    monkeypatch.setitem(registry().slots["env"], "plain", Kind(PlainEnv, "test"))
+    monkeypatch.setitem(registry().slots["env"], "plain", PlainEnv)
     common = (f"data={tmp_path / 'rooms.jsonl'}", "heldout=", "epochs=2")
     trained(tmp_path, "state", *common, "d_state=16", "d_event=8")
     meta = read_meta(str(tmp_path / "state"))

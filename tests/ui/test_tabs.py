@@ -205,7 +205,7 @@ def test_an_error_is_cut_between_words():
 def test_every_kind_is_explained():
     drawn = render("frame.kinds", SLOTS, registry(), "context")
     for slot in SLOTS:
-        for name in registry().kinds(slot):
+        for name in registry().slots[slot]:
             assert f"<b>{name}</b>" in drawn
 
 
@@ -265,8 +265,8 @@ def test_only_what_fits_the_world_is_offered_each_with_a_hint():
     assert "policy" in rooms
     assert not {"rule", "extract"} & set(rooms)
     for slot in SLOTS:
-        for name, kind in registry().kinds(slot).items():
-            assert 5 < len(kind.hint) < 110, f"{slot} {name}: {kind.hint}"
+        for name, kind in registry().slots[slot].items():
+            assert 5 < len(kind.hint()) < 110, f"{slot} {name}: {kind.hint()}"
 
 
 def test_a_task_is_named_by_its_number_or_told_in_words():

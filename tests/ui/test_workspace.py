@@ -109,5 +109,5 @@ def test_a_server_that_answers_questions_uses_its_own_stores_in_its_tabs(tmp_pat
     talk.ask("My boat is called Halcyon.")
     (fact,) = agents.memory.open().facts(agents.memory.owner)
     assert fact.text == "My boat is called Halcyon."
-    assert str(agents.places().traces) == traces
+    assert str(agents.traces) == traces
     assert not (home / "long_term.sqlite").exists()

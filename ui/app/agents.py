@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -11,9 +10,9 @@ from langchain_core.messages import AnyMessage
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.checkpoints import open_saver
 from stategate.graph.config import Config, load_config, presets
-from stategate.graph.forgetting import Places
-from stategate.graph.session import Session, StepResult
+from stategate.graph.session import Session
 from stategate.nodes.observe.qa import QaEnv
+from stategate.nodes.protocols import StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import MemoryPlace
 from stategate.nodes.write_memory.long_term import memory_place
@@ -67,11 +66,11 @@ class Agents:
         """The long-term memory that conversations of this server read and write."""
         return memory_place(self.questions.memory)
 
-    def places(self) -> Places:
-        """Return the stores that hold what was said here, to be cleared of what is forgotten."""
+    @property
+    def traces(self) -> str | None:
+        """The trace store that holds what was said here, None for this machine's own."""
         dumped = (params.model_dump() for params in self.config.memory)
-        traces = next((str(values["path"]) for values in dumped if values.get("path")), None)
-        return replace(Places.here(traces), checkpoints=None, saver=self.saver)
+        return next((str(values["path"]) for values in dumped if values.get("path")), None)
 
 
 class Conversation:
@@ -81,7 +80,7 @@ class Conversation:
         self._agents = agents
         self.config = self._base = agents.questions
         #: The last answer, and the session that gave it: settings may have changed since.
-        self.last: tuple[StepResult, Session] | None = None
+        self.last: tuple[StepRecord, Session] | None = None
         self.thread = new_thread("ui-qa")
 
     @property
@@ -123,7 +122,7 @@ class Conversation:
         self._require(config)
         self.config = config
 
-    def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepResult:
+    def ask(self, question: str, on_text: Callable[[str], object] | None = None) -> StepRecord:
         """Put a question; ``on_text`` hears the answer as it is written.
 
         A question that an error cut short is answered when it is asked again.

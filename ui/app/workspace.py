@@ -11,9 +11,9 @@ from typing import Any
 
 from stategate.envs.protocols import Chunk, View, World
 from stategate.graph.config import Config
-from stategate.graph.session import Preview, Session, StepResult
+from stategate.graph.session import Preview, Session
 from stategate.graph.state import overrides_of, read_events
-from stategate.nodes.protocols import ContextParams
+from stategate.nodes.protocols import ContextParams, StepRecord
 from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.page import past_chunks
 from stategate.stores.errors import UserError
@@ -32,7 +32,7 @@ _ASKED_FIRST = ("human", "scripted")
 class Seen:
     """A step as this tab saw it, and the context builder that it was read with."""
 
-    result: StepResult
+    result: StepRecord
     context: ContextParams
     #: The title of what the action opened, "" where it has none.
     title: str = ""
@@ -58,7 +58,7 @@ class Lane:
     @property
     def hint(self) -> str:
         """What this kind of builder does, in one line."""
-        return registry().hint("context", self.params["kind"])
+        return registry().parse("context", self.params).hint()
 
 
 @dataclass
@@ -155,7 +155,7 @@ class Workspace:
             _ = session.observation  # an unknown task fails here, before the old episode is left
             self.session, self.trail, self.looked_at = session, [], None
 
-    def step(self, action: str | None = None) -> StepResult:
+    def step(self, action: str | None = None) -> StepRecord:
         """Let the actor take a step, or take a person's own ``action``."""
         with self.turn:
             session = self.running

@@ -13,15 +13,16 @@ from rich.table import Table
 from stategate.envs.protocols import answered
 from stategate.graph.build import build_graph
 from stategate.graph.config import load_config
-from stategate.graph.forgetting import Places, forget_everywhere
-from stategate.graph.session import Session, StepResult
-from stategate.graph.state import pack_decision
+from stategate.graph.forgetting import forget_everywhere
+from stategate.graph.session import Session
+from stategate.graph.state import to_plain
 from stategate.language.utterance import read_utterance
 from stategate.nodes.act.answerability import NOTED, NOTHING_FOUND
 from stategate.nodes.build_context.rico import documents_of, weigh
 from stategate.nodes.models.documents import shared_backend
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import QaEnv
+from stategate.nodes.protocols import StepRecord
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.ranking import bm25
 from stategate.nodes.retrieval.remember import owned_by
@@ -102,7 +103,7 @@ def ask(settings: AskSettings) -> None:
             "answer": _answer_of(result),
             "pieces": [{**asdict(piece), "title": title} for piece, title in pieces],
             "tokens": result.tokens,
-            "decision": pack_decision(result.decision),
+            "decision": to_plain(vars(result.decision)),
             "config": session.agent.config.model_dump(mode="json"),
             "thread": name,
         }
@@ -182,7 +183,7 @@ def load_model(session: Session) -> None:
             _ = session.agent.resources.llm
 
 
-def speak(session: Session, question: str, out: Console) -> StepResult:
+def speak(session: Session, question: str, out: Console) -> StepRecord:
     """Put one question, print the answer and what is to be known of it, return the step."""
     with output.waiting("thinking"):
         result = session.ask(question)
@@ -235,7 +236,7 @@ def _memory_of(session: Session) -> tuple[LongTerm, str]:
         return place.open(), place.owner
 
 
-def forget_named(session: Session, result: StepResult, out: Console, asks: bool) -> None:
+def forget_named(session: Session, result: StepRecord, out: Console, asks: bool) -> None:
     """Forget the facts that a wish to forget speaks of, if the user says so; else say how to.
 
     ``asks``: somebody is there to be asked.
@@ -252,13 +253,13 @@ def forget_named(session: Session, result: StepResult, out: Console, asks: bool)
     if not asks or input("forget? [y/N] ").strip().lower() not in ("y", "yes"):
         out.print(f"(stategate memory forget {numbers}{of} forgets)", style="dim", markup=False)
         return
-    stores = Places.here(checkpoints=session.agent.config.checkpoints)
-    counts = forget_everywhere(*_memory_of(session), ids, places=stores)
+    checkpoints = session.agent.config.checkpoints
+    counts = forget_everywhere(*_memory_of(session), ids, checkpoints=checkpoints)
     of_all = plural(len(ids), "fact")
     out.print(f"(forgot {counts['facts']} of {of_all})", style="dim", markup=False)
 
 
-def _answer_of(result: StepResult) -> str:
+def _answer_of(result: StepRecord) -> str:
     text = answered(result.decision.action)
     return result.decision.action if text is None else text
 

@@ -10,7 +10,8 @@ from rich.console import Console
 from stategate.evals.worlds import task_at
 from stategate.graph.build import Graph, build_graph
 from stategate.graph.config import Config, load_config
-from stategate.graph.session import Session, StepResult
+from stategate.graph.session import Session
+from stategate.nodes.protocols import StepRecord
 from stategate.nodes.registry import registry
 from stategate.stores.errors import UserError
 from stategate.stores.home import new_thread
@@ -41,7 +42,7 @@ class Play:
     """One task played to its end with one memory, and its row of the table."""
 
     session: Session
-    steps: list[StepResult]
+    steps: list[StepRecord]
     row: dict[str, Any]
 
     @property
@@ -65,10 +66,10 @@ def demo(settings: DemoSettings) -> None:
     for context in contexts:
         registry().parse("context", context)
     out = output.console()
-    say(f"World: {config.env.kind}, {registry().hint('env', config.env.kind)}.")
+    say(f"World: {config.env.kind}, {config.env.hint()}.")
     say(f"Who plays: {who_plays(config.actor)}.")
-    for kind in kinds:
-        say(f"Memory {kind}: {registry().hint('context', kind)}.")
+    for context in contexts:
+        say(f"Memory {context['kind']}: {registry().parse('context', context).hint()}.")
     graph = build_graph(config)
     tasks = graph.agent.world.tasks()
     count = max(min(_TASKS, len(tasks)), 1)

@@ -79,7 +79,7 @@ def check_databases(_: DoctorSettings) -> str:
 
 def check_assets(_: DoctorSettings) -> str:
     """Say which files from outside are here."""
-    here = [asset.name for asset in ASSETS.values() if asset.is_present and asset.is_verified]
+    here = [asset.name for asset in ASSETS.values() if asset.is_verified]
     absent = [f"{a.name} ({a.size / 1e6:,.0f} MB)" for a in ASSETS.values() if a.name not in here]
     fetched = f"; fetched on first use: {', '.join(absent)}" if absent else ""
     return f"here and checked: {', '.join(here) or 'none'}{fetched}"

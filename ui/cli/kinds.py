@@ -24,17 +24,17 @@ def kinds(settings: KindsSettings) -> None:
     """Show what can fill each slot: kinds, their parameters, who owns them, and what is broken."""
     slot, loaded = settings.slot, registry()
     if slot is not None and slot not in SLOTS:
-        owners = [name for name in SLOTS if slot in loaded.kinds(name)]
+        owners = [name for name in SLOTS if slot in loaded.slots[name]]
         hint = f"it is a kind of {owners[0]}: stategate kinds {owners[0]}" if owners else ""
         raise UserError(f"no slot '{slot}' ({hint or suggestion(slot, SLOTS)})")
-    slots = {s: sorted(loaded.kinds(s).items()) for s in ((slot,) if slot else SLOTS)}
+    slots = {s: sorted(loaded.slots[s].items()) for s in ((slot,) if slot else SLOTS)}
     described = {
         slot: [
             {
                 "kind": name,
-                "owner": kind.owner,
-                "hint": kind.hint,
-                "parameters": kind.cls.model_json_schema().get("properties", {}),
+                "owner": loaded.owners[kind],
+                "hint": kind.hint(),
+                "parameters": kind.model_json_schema().get("properties", {}),
             }
             for name, kind in members
         ]
@@ -45,10 +45,10 @@ def kinds(settings: KindsSettings) -> None:
     for slot, members in slots.items():
         say(f"── {slot}", "bold cyan")
         for name, kind in members:
-            say(f"  {name}  ({kind.owner})", "bold")
-            summary = (inspect.getdoc(kind.cls) or "").partition("\n\n")[0]
+            say(f"  {name}  ({loaded.owners[kind]})", "bold")
+            summary = (inspect.getdoc(kind) or "").partition("\n\n")[0]
             say(f"    {' '.join(summary.split())}")
-            for parameter, field in kind.cls.model_fields.items():
+            for parameter, field in kind.model_fields.items():
                 if parameter != "kind":
                     say(f"      {_parameter(parameter, field)}", "dim")
     for name, why in loaded.broken.items():

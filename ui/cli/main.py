@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("eval:replay_app", "Read recorded threads again under each context builder."),
     "bank": ("episodes:bank_app", "Make banks of experience."),
     "checkpoints": ("episodes:checkpoints_app", "Prune the checkpoints of threads."),
-    "mcp": ("serve:mcp", "Serve memory, documents and experience to other assistants."),
+    "mcp": ("serve:mcp", "Serve memory and documents to other assistants."),
     "doctor": ("doctor:doctor", "Check whether everything is here that is needed."),
 }
 _FIRST = 6

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from stategate.graph.config import load_config
-from stategate.graph.forgetting import Places, forget_everywhere, traces_left
+from stategate.graph.forgetting import forget_everywhere, traces_left
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import (
     Memory,
@@ -169,7 +169,8 @@ def forget(settings: ForgetSettings) -> None:
         list(ids) or None,
         thread=thread,
         source=source,
-        places=Places.here(settings.traces, settings.checkpoints),
+        traces=settings.traces,
+        checkpoints=settings.checkpoints,
     )
     if not any(counts.values()):
         named = {"ids": ids or None, "thread": thread, "source": source}

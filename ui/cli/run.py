@@ -13,9 +13,9 @@ from stategate.envs.protocols import Observation, View
 from stategate.evals.worlds import task_at
 from stategate.graph.build import build_graph
 from stategate.graph.config import Config, load_config
-from stategate.graph.session import Session, StepResult
+from stategate.graph.session import Session
 from stategate.graph.state import to_plain
-from stategate.nodes.protocols import BuiltContext
+from stategate.nodes.protocols import BuiltContext, StepRecord
 from stategate.nodes.retrieval.align import unsure_parts
 from stategate.nodes.retrieval.page import describe
 from stategate.stores.errors import UserError, user_error_context
@@ -86,7 +86,7 @@ def run(settings: RunSettings) -> None:
     session = open_session(config, settings)
     out = output.console(quiet=settings.json_target == "-")
     transcript = Transcript(out, session, settings.show)
-    steps: list[StepResult] = []
+    steps: list[StepRecord] = []
     how = "--thread NAME can be resumed"
     if settings.thread is not None:
         how = f"go on with the same command and --thread '{settings.thread}' --resume"
@@ -204,7 +204,7 @@ class Transcript:
         if doubts := unsure_parts(self.view, instruction):
             self.out.print(f"not surely understood: {'; '.join(doubts)}", markup=False)
 
-    def step(self, result: StepResult) -> None:
+    def step(self, result: StepRecord) -> None:
         """Print one step; its fallback says why the action is not the actor's own, or was in vain."""
         decision, context = result.decision, result.context
         rows = [("context", kept_line(context), "")]
@@ -262,7 +262,7 @@ class Transcript:
                 self.out.print(Text.assemble((margin, "dim"), line))
 
 
-def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any]:
+def episode_dict(session: Session, steps: Sequence[StepRecord]) -> dict[str, Any]:
     """Return the episode: task, steps, totals.
 
     ``steps`` are those that this process took; a resumed episode has earlier ones, which ``totals``
@@ -270,8 +270,9 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
     """
     values = session.values
     totals = ("done", "steps", "tokens", "model_tokens", "cost", "fallbacks")
+    parts = ("step", "observation", "context", "decision", "outcome", "seconds")
     # What the messages say stands in the pieces.
-    played = [replace(step, context=replace(step.context, messages=())) for step in steps]
+    played = [asdict(replace(step, context=replace(step.context, messages=()))) for step in steps]
     return {
         "config": session.agent.config.model_dump(mode="json"),
         "thread_id": session.thread_id,
@@ -280,7 +281,12 @@ def episode_dict(session: Session, steps: Sequence[StepResult]) -> dict[str, Any
         "instruction": session.agent.world.instruction(values["session"]),
         "resumed_at": steps[0].step if steps and steps[0].step else None,
         "steps": [
-            {**to_plain(asdict(step)), "reward": step.reward, "done": step.done} for step in played
+            {
+                **{part: to_plain(step[part]) for part in parts},
+                "reward": step["outcome"]["reward"],
+                "done": step["outcome"]["done"],
+            }
+            for step in played
         ],
         "totals": {
             "reward": values["reward"],

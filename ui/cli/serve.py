@@ -8,9 +8,8 @@ from typing import Any
 import typer
 
 from stategate.graph.config import load_config
-from stategate.graph.memory_tools import corpus_tool, experience_tool, mcp_server, memory_tools
+from stategate.graph.memory_tools import corpus_tool, mcp_server, memory_tools
 from stategate.nodes.registry import registry
-from stategate.nodes.retrieval.remember import MemoryPlace
 from stategate.stores.corpus.corpus import open_corpus
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import user_path
@@ -72,25 +71,22 @@ class McpSettings(Settings):
     db: str | None = option(None, "SQLite file or postgresql:// URL.", metavar="FILE|URL")
     user: str | None = option(None, "Whose memory; by default yours.")
     corpus: tuple[str, ...] = option((), "A folder or an ingested corpus; repeatable.")
-    bank: str | None = option(None, "A state bank.", metavar="FOLDER")
     embedder: EmbedderKind = "minilm"
     read_only: bool = option(False, "Nothing can be remembered.")
 
 
 @command("stategate mcp --corpus notes/", "stategate mcp --read-only")
 def mcp(settings: McpSettings) -> None:
-    """Serve long-term memory, documents and experience to other assistants.
+    """Serve long-term memory and documents to other assistants.
 
     Over stdio: name this command in the assistant's list of servers.
     """
     model: Any = registry().parse("embedder", settings.embedder)
-    place = MemoryPlace(url=settings.db, user=settings.user or this_user())
-    tools = memory_tools(place, model, may_write=not settings.read_only)
+    place = {"url": settings.db, "user": settings.user or this_user()}
+    tools = memory_tools(model, may_write=not settings.read_only, **place)
     for number, name in enumerate(settings.corpus, 1):
         if not user_path(name).exists():
             open_corpus(name)  # refuses now what is no corpus, not at the first question
         own_name = "corpus_search" if len(settings.corpus) == 1 else f"corpus_{number}"
         tools.append(corpus_tool(name, own_name, model))
-    if settings.bank is not None:
-        tools.append(experience_tool(settings.bank, model))
     mcp_server(tools).run("stdio")

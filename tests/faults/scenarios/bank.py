@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Row
 from stategate.stores.sql import is_database
 from tests.faults.scenarios import kept
 
@@ -33,7 +33,7 @@ def work(folder, acknowledge):
         name = f"e{number}"
         data = {**_DATA, "episode": name}
         rows = [
-            Entry(
+            (
                 Row(f"{name}-{step}", name, float(step), {**data, "step": step}),
                 _vector(10 * number + step),
             )

@@ -45,7 +45,7 @@ def test_the_same_moment_through_four_builders_and_on_with_one(page):
             re.compile(r"would\s+(click|search)"), use_inner_text=True, timeout=30_000
         )
         assert re.search(r"[\d,]+ of [\d,]+ tokens", head.inner_text())
-        assert "built in" in head.inner_text()
+        assert "built and decided in" in head.inner_text()
     assert "budget 90" in heads.nth(3).inner_text()
     chunks = page.locator('.sg-lanes [data-piece="navigation"]').all()
     assert len({round(chunk.bounding_box()["y"]) for chunk in chunks}) == 1, "one row a chunk"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from stategate.stores.bank import Bank, Entry, Row
+from stategate.stores.bank import Bank, Row
 from tests.ui.browser.steps import (
     button,
     fill,
@@ -141,7 +141,7 @@ def test_an_answer_is_streamed_or_taken_back_and_a_dead_model_can_be_asked_again
 def test_a_bank_is_browsed(page, place):
     bank = Bank(place / "banks" / "small", "state", "hashing/4", create=True)
     row = Row("row1", "task1", 1.0, {"state": "Question: lamp", "action": "click[x]"})
-    bank.add([Entry(row, np.ones(4, np.float32))])
+    bank.add([(row, np.ones(4, np.float32))])
     tab(page, "QA")
     tab(page, "Memory")
     page.locator("#sg-banks button, #sg-banks .label-wrap").first.click()

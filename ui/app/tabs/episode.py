@@ -33,13 +33,14 @@ MORE = "more …"
 
 def quick(slot: str, config: Config, *, is_whole: bool = False) -> dict[str, Any]:
     """Return the quick choice of a slot: what this world takes, and today's."""
-    now = (config.context if slot == "context" else config.actor).kind
+    params = config.context if slot == "context" else config.actor
+    now = params.kind
     kinds = set(registry().fitting(slot, config.env)).difference(_NOT_QUICK) | {now}
     first = [kind for kind in _FIRST[slot] if kind in kinds]
     others = sorted(kinds.difference(first))
     if first and not is_whole:
         others = [*(kind for kind in others if kind == now), MORE]
-    return {"choices": first + others, "value": now, "info": registry().hint(slot, now)}
+    return {"choices": first + others, "value": now, "info": params.hint()}
 
 
 def task_choices(world: World) -> list[tuple[str, int]]:
@@ -73,7 +74,7 @@ class EpisodeTab(common.PlayingTab):
         self.app, self.pipeline = app, pipeline
         config = app.agents.episodes
         with gr.Row(elem_classes="sg-picker"):
-            worlds = [kind for kind in sorted(registry().kinds("env")) if kind != "qa"]
+            worlds = [kind for kind in sorted(registry().slots["env"]) if kind != "qa"]
             self.world = common.choice("World", "world", 130, choices=worlds, scale=1)
             label = (
                 "Task: choose one, give its number, write #3 and other words for it, or your own"

@@ -17,7 +17,6 @@ from stategate.envs.protocols import Chunk, Observation, View, takes_text, verb_
 from stategate.graph.config import Config
 from stategate.graph.session import Session
 from stategate.nodes.protocols import BuiltContext, ContextParams
-from stategate.nodes.registry import registry
 from stategate.nodes.retrieval.align import unsure_parts
 from stategate.nodes.update_state import unpacked
 from stategate.nodes.update_state.learned import StateUpdater
@@ -149,7 +148,7 @@ def foreseen(workspace: Workspace) -> Styler | None:
 
 def render_pipeline(config: Config) -> Markup:
     """Draw an agent's nodes in order, each with its slot and its kind, to be clicked for settings."""
-    is_plain = registry().hint("actor", config.actor.kind).startswith("no model")
+    is_plain = config.actor.hint().startswith("no model")
     boxes = [
         ("observe", "env", config.env.kind),
         ("update_state", "updater", config.updater.kind),

@@ -92,8 +92,10 @@ class MemoryTab(Tab):
     @on_event
     def forget_fact(self, words: str, fact: int) -> Update:
         """Forget a fact in every store; say what went from where."""
-        place, stores = self._agents.memory, self._agents.places()
-        counts = forget_everywhere(place.open(), place.owner, [fact], places=stores)
+        place, own = self._agents.memory, self._agents
+        counts = forget_everywhere(
+            place.open(), place.owner, [fact], traces=own.traces, checkpoints=own.saver
+        )
         gone = ", ".join(plural(n, what.removesuffix("s")) for what, n in counts.items() if n)
         message = f"Forgotten: {gone}." if counts["facts"] else "Nothing was there to forget."
         return {**self.look(words), self.status: note(message, "good")}

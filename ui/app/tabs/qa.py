@@ -10,9 +10,9 @@ import gradio as gr
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from markupsafe import Markup
 
-from stategate.graph.session import StepResult
 from stategate.nodes.act.answerability import WROTE
 from stategate.nodes.observe.qa import QaEnv
+from stategate.nodes.protocols import StepRecord
 from stategate.stores.corpus.corpus import Changes, corpus_names
 from stategate.stores.corpus.documents import SUFFIXES
 from stategate.stores.progress import reports_to
@@ -159,7 +159,7 @@ class QaTab(common.AgentTab):
             history.append(HumanMessage(question))
         written, lines, thread = ["…"], [""], talk.thread
 
-        def answer() -> StepResult:
+        def answer() -> StepRecord:
             with reports_to(lambda line, _: lines.append(line)):
                 return talk.ask(question, written.append)
 
@@ -202,7 +202,7 @@ def _choices(names: Sequence[str], now: str) -> dict[str, Any]:
     return gr.update(choices=list(dict.fromkeys([*names, now])), value=now)
 
 
-def _told(last: StepResult) -> Markup:
+def _told(last: StepRecord) -> Markup:
     """Draw what is to be known of an answer: facts that are to be forgotten, or what fell back."""
     if named := [piece.id.removeprefix("fact:") for piece in last.context.visible("forget")]:
         return note(f"{_FORGET} {', '.join(named)}.")
