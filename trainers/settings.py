@@ -226,7 +226,8 @@ def read_settings(cls: type[S], name: str | Path, overrides: Sequence[str] = ())
         if Path(name).is_file() or name not in recipes:
             values = dict(read_yaml(Path(name).read_text("utf-8")) or {})
         else:
-            values = recipes[name]
+            base = recipes[name].pop("like", None)
+            values = {**(recipes[base] if base else {}), **recipes[name]}
     for item in overrides:
         key, equals, value = item.partition("=")
         if not equals:
