@@ -121,7 +121,7 @@ def read_data(settings: ClassifierSettings) -> dict[str, list[Row]]:
     paragraphs = paragraphs_of(settings.paragraphs) if settings.paragraphs else {}
     rows = [*people_rows(settings)]
     for path in map(path_of, settings.data):
-        with reads_data(path):
+        with reads_data("data", path):
             for fields in read_rows(path):
                 if name := fields.pop("paragraph", ""):
                     fields["second"] = paragraphs[name]

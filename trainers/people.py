@@ -21,10 +21,10 @@ _MAX_GREETING = 4  # words of a sentence that may be a greeting
 def people_rows(settings: ClassifierSettings) -> Iterator[Row]:
     """Yield the rows of the files that ``settings`` name; some splits are held out."""
     if settings.people:
-        with reads_data(settings.people):
+        with reads_data("people", settings.people):
             yield from _message_rows(_unpacked(settings.people), settings.held_out)
     if settings.questions:
-        with reads_data(settings.questions):
+        with reads_data("questions", settings.questions):
             articles = _unpacked(settings.questions)["data"]
             if settings.kind == "judge":
                 yield from _answer_rows(articles, settings.held_out)
@@ -81,7 +81,7 @@ def _answer_rows(articles: list[Any], held_out: Sequence[str]) -> Iterator[Row]:
 def paragraphs_of(folder: str) -> dict[str, str]:
     """Return the titled sentences of the paragraphs in a folder's files, by "HASH#NUMBER"."""
     texts = {}
-    with reads_data(folder):
+    with reads_data("paragraphs", folder):
         files = [file for file in Path(folder).iterdir() if file.match("*.dev.jsonl.gz")]
         for file in sorted(files):
             for one in (document for row in read_rows(file) for document in row["documents"]):

@@ -21,10 +21,11 @@ from stategate.stores.settings import option
 RECIPES = Path(__file__).with_name("recipes.yaml")
 
 
-def reads_data(path: str | Path) -> AbstractContextManager[None]:
-    """Return a context in which what reading people's data raises becomes one line."""
+def reads_data(field: str, path: str | Path) -> AbstractContextManager[None]:
+    """Return a context in which what reading the file of ``field`` raises becomes one line."""
     return user_error_context(
-        f"cannot read '{path}'", "docs/training.md says where to get such data, and their form"
+        f"cannot read '{path}'",
+        f"name yours with --set {field}=PATH; docs/training.md says where to get such data",
     )
 
 

@@ -62,7 +62,7 @@ ParsedSentence = tuple[str, dict[str, str], TaskGoal]
 def read_people(path: Path, split: str, without: Collection[TaskGoal] = ()) -> list[Sentence]:
     """Return the sentences of ``split`` whose plans are tasks of ALFWorld, ``without`` some goals."""
     sentences = []
-    with reads_data(path), gzip.open(path, "rt", encoding="utf-8") as lines:
+    with reads_data("people", path), gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             of_split, text, plan = line.rstrip("\n").split("\t")
             goal = goal_of_plan(plan) if of_split == split else None
@@ -98,7 +98,7 @@ def _name(argument: str) -> str:
 
 def goals_of_games(archive: Path, split: str) -> set[TaskGoal]:
     """Return the goals of an archive's games of ``split``, as their folders' names say them."""
-    with reads_data(archive), tarfile.open(archive) as file:
+    with reads_data("games", archive), tarfile.open(archive) as file:
         names = [name.split("/") for name in file.getnames() if f"/{split}/" in name]
     tasks = {part for parts in names for part in parts if "-None-" in part}
     kinds: dict[str, TaskKind] = {"look": "light", "pick_two": "two"}
