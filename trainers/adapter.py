@@ -1,19 +1,19 @@
-"""A low-rank adapter (LoRA, Hu et al. 2021) on the sentence model, with a head for each task.
+"""A low-rank adapter (LoRA, Hu et al. 2021) on the sentence model, with a linear head.
 
-A task is a subclass: ``length`` and ``loss`` of its examples, and a ``forward`` that reads
-:meth:`AdaptedModel.means` by ``head``.
+A task is a subclass: ``example`` says which parts of a text are classified, and as what.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 from torch import Generator, Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModel
 from transformers.utils import logging
@@ -21,21 +21,53 @@ from transformers.utils import logging
 from stategate.stores.assets.fetch import asset_path
 from stategate.stores.assets.weights import load_arrays, read_meta
 from stategate.trainers.settings import AdapterSettings
-from stategate.trainers.trainer import Figures, Trainer, in_batches, shuffled
+from stategate.trainers.trainer import Figures, Trainer, shuffled
 
+#: Our own rows and texts to learn from.
+DATA = Path(__file__).parent / "data"
 #: Width of the model's states.
 WIDTH = 384
-E = TypeVar("E")  # an example
 
 
-class AdaptedModel(nn.Module, Generic[E]):
-    """The sentence model, frozen, with an adapter at every linear layer; ``head`` reads its states."""
+@dataclass(frozen=True)
+class Row:
+    """A text, or two that are read together, with its class (words; "" where its tags say it).
 
-    #: The length by which a batch's examples are alike (less padding).
-    length: Callable[[E], int]
-    loss: Callable[[Sequence[E]], Tensor]
+    ``weight`` is how often an epoch reads it on average; ``split`` is "train" or what it tests. Rows
+    of a ``group`` are one question, asked of each ``second``.
+    """
 
-    def __init__(self, rank: int, head: nn.Linear, pieces: int) -> None:
+    text: str
+    second: str = ""
+    label: str = ""
+    weight: float = 1.0
+    split: str = "train"
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A row as the model reads it: word pieces, the pieces (parts, pieces) of each part, its classes.
+
+    ``classes`` (parts, heads) hold -1 where a head has none; ``weights`` (parts,) are of the loss.
+    """
+
+    pieces: Encoding
+    masks: NDArray[np.bool_]
+    classes: NDArray[np.int64]
+    weights: NDArray[np.float32]
+
+
+class AdaptedModel(nn.Module):
+    """The sentence model, frozen, with an adapter at every linear layer; ``head`` reads its states.
+
+    ``sizes`` are the numbers of classes of each head: columns of the logits, side by side.
+    """
+
+    example: Callable[[Row], Example]
+    figures: Callable[[Sequence[Row]], Figures]
+
+    def __init__(self, rank: int, head: nn.Linear, pieces: int, sizes: Sequence[int]) -> None:
         super().__init__()
         folder = asset_path("minilm")
         logging.disable_progress_bar()  # it shows no progress of ours
@@ -53,30 +85,56 @@ class AdaptedModel(nn.Module, Generic[E]):
                 self.up[key] = nn.Parameter(torch.zeros(layer.out_features, rank))
                 layer.register_forward_hook(partial(self._adapt, key))
         self.architecture = {"rank": rank, "model": "all-MiniLM-L6-v2"}
-        self.head = head
+        self.head, self.sizes = head, [*sizes]
         nn.init.normal_(self.head.weight, std=0.01)
 
     def _adapt(self, key: str, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
         added: Tensor = inputs[0] @ self.down[key].T @ self.up[key].T
         return output + added
 
-    def means(self, texts: Sequence[Encoding], masks: Sequence[NDArray[np.bool_]]) -> Tensor:
-        """Return the mean state of the pieces of each row of ``masks`` (rows, pieces), text by text."""
+    def means(self, examples: Sequence[Example]) -> Tensor:
+        """Return the mean state of the pieces of each part, example by example."""
+        texts = [example.pieces for example in examples]
         states: Tensor = self._bert[0](
             _padded([text.ids for text in texts]),
             attention_mask=_padded([text.attention_mask for text in texts]),
             token_type_ids=_padded([text.type_ids for text in texts]),
         ).last_hidden_state
         means = []
-        for mask, pieces in zip(masks, states, strict=True):
-            rows = torch.from_numpy(mask).float()
-            means.append(rows @ pieces[: mask.shape[1]] / rows.sum(1, keepdim=True).clamp_min(1))
+        for example, pieces in zip(examples, states, strict=True):
+            rows = torch.from_numpy(example.masks).float()
+            means.append(rows @ pieces[: rows.shape[1]] / rows.sum(1, keepdim=True).clamp_min(1))
         return torch.cat(means)
+
+    def forward(self, examples: Sequence[Example]) -> Tensor:
+        """Return the logits (parts, classes) of all parts of ``examples``."""
+        logits: Tensor = self.head(self.means(examples))
+        return logits
+
+    def loss(self, rows: Sequence[Row]) -> Tensor:
+        """Return the weighted cross-entropy of the classes, summed over the heads."""
+        examples = [self.example(row) for row in rows]
+        gold = torch.from_numpy(np.concatenate([one.classes for one in examples]))
+        weights = torch.from_numpy(np.concatenate([one.weights for one in examples]))
+        losses = []
+        for logits, classes in zip(self(examples).split(self.sizes, 1), gold.T, strict=True):
+            each = cross_entropy(logits, classes, ignore_index=-1, reduction="none")
+            losses.append((each * weights).sum() / (weights * (classes >= 0)).sum().clamp_min(1))
+        return torch.stack(losses).sum()
+
+    def validated(self, splits: Mapping[str, Sequence[Row]]) -> Figures:
+        """Return the figures of each split, and first their mean as ``right``."""
+        figures = {
+            f"{split}_{name}": figure
+            for split, rows in splits.items()
+            for name, figure in self.figures(rows).items()
+        }
+        return {"right": float(np.mean([*figures.values()])), **figures}
 
     def fit(
         self,
         settings: AdapterSettings,
-        data: Callable[[Generator], Sequence[E]],
+        data: Callable[[Generator], Sequence[Row]],
         metric: Callable[[], Figures],
     ) -> int:
         """Train on each epoch's ``data``, keep the best by ``metric``; return the number of epochs.
@@ -89,13 +147,11 @@ class AdaptedModel(nn.Module, Generic[E]):
             start = {name: torch.tensor(array).float() for name, array in kept.items()}
             for name, weights in start.items():
                 arrays[name].data.copy_(weights)
-        trainer = Trainer(
-            lambda generator: shuffled(data(generator), settings.batch, generator, self.length),
-            self,
-            self.loss,
-            metric,
-        )
-        epochs = len(trainer.fit(settings)) - 1
+
+        def batches(generator: Generator) -> Iterator[list[Row]]:
+            return shuffled(data(generator), settings.batch, generator, length_of)
+
+        epochs = len(Trainer(batches, self, self.loss, metric).fit(settings)) - 1
         for name, weights in start.items():
             arrays[name].data.lerp_(weights, 1 - settings.share)
         return epochs
@@ -109,42 +165,9 @@ class AdaptedModel(nn.Module, Generic[E]):
         return {**arrays, "head/weight": self.head.weight, "head/bias": self.head.bias}
 
 
-#: Two texts, the label (1 where the relation that is learned holds between them), and the weight.
-TaughtPair = tuple[str, str, float, float]
-
-
-class PairModel(AdaptedModel[TaughtPair]):
-    """Reads two texts together; its head compares their mean states (``language.pairs``)."""
-
-    def __init__(self, rank: int, pieces: int) -> None:
-        super().__init__(rank, nn.Linear(4 * WIDTH, 1), pieces)
-
-    def forward(self, texts: Sequence[tuple[str, str]]) -> Tensor:
-        """Return a logit for each pair."""
-        pieces = [self.tokenizer.encode(*pair) for pair in texts]
-        masks = [np.equal.outer([0, 1], pair.type_ids) for pair in pieces]
-        first, second = self.means(pieces, masks).view(-1, 2, WIDTH).unbind(1)
-        rows = torch.cat([first, second, 20 * first * second, (first - second).abs()], 1)
-        logits: Tensor = self.head(rows).squeeze(1)
-        return logits
-
-    def length(self, example: TaughtPair) -> int:
-        """Return the length of both texts."""
-        return len(example[0]) + len(example[1])
-
-    def loss(self, batch: Sequence[TaughtPair]) -> Tensor:
-        """Return the weighted cross-entropy of the pairs."""
-        gold, weight = (torch.tensor([pair[i] for pair in batch]) for i in (2, 3))
-        return binary_cross_entropy_with_logits(self([pair[:2] for pair in batch]), gold, weight)
-
-    @torch.inference_mode()
-    def logits(self, texts: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Return the logit of each pair."""
-        order = sorted(range(len(texts)), key=lambda i: len(texts[i][0]) + len(texts[i][1]))
-        logits = np.zeros(len(texts))
-        for batch in in_batches(order):
-            logits[batch] = self([texts[i] for i in batch]).numpy()
-        return logits
+def length_of(row: Row) -> int:
+    """Return the length by which a batch's rows are alike (less padding)."""
+    return len(row.text) + len(row.second)
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> Tensor:

@@ -84,20 +84,19 @@ class Player:
         tasks: Sequence[Mapping[str, Any]],
         rng: random.Random,
         generator: Generator | None = None,
-        help_rate: float = _HELP_RATE,
     ) -> list[Rollout]:
         """Roll out ``tasks``, in the course's worlds in turn, through contexts that ``rng`` draws.
 
-        With a ``generator`` actions are sampled and labelled; the teacher acts in a share
-        ``help_rate`` of the episodes, at that share of their steps. Without, the policy is greedy.
+        With a ``generator`` actions are sampled and labelled; in some episodes the teacher acts at
+        some of the steps. Without, the policy is greedy.
         """
         worlds = [world for _, world in sorted(self.course.worlds.items())]
         rollouts = []
         for i, task in enumerate(tasks):
-            context, is_helped = self._draw_context(rng), rng.random() < help_rate
+            context, is_helped = self._draw_context(rng), rng.random() < _HELP_RATE
             world = worlds[i % len(worlds)]
             walk = Walk(self._resources, world, task, context, self._settings.memory)
-            rollouts.append(self._roll_out(walk, help_rate if is_helped else 0.0, generator))
+            rollouts.append(self._roll_out(walk, _HELP_RATE if is_helped else 0.0, generator))
         return rollouts
 
     def _draw_context(self, rng: random.Random) -> ContextParams:
@@ -180,7 +179,11 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
         return {"heldout_success": mean([*success.values()]), **success, **training_figures}
 
     trainer = Trainer(batches, scorer, partial(_loss, scorer), metric)
-    epochs = _fit_averaged(trainer, scorer, settings)
+    epochs = len(trainer.fit(settings)) - 1
+    # On few held-out tasks the best epoch is partly luck, and the last one has seen the most: their
+    # mean wins more than either.
+    for name, weights in scorer.state_dict().items():
+        weights.lerp_(trainer.last[name], settings.last)
     facts = {
         "encoder": encoder.version,
         "features": {"row": list(encoder.row_features), "page": list(encoder.page_features)},
@@ -188,23 +191,6 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
         "epochs": epochs,
     }
     return run.finish("policy", sizes, scorer.state_dict(), rows(), facts, half=False)
-
-
-def _fit_averaged(
-    trainer: Trainer[list[LabelledStep]], scorer: nn.Module, settings: DaggerSettings
-) -> int:
-    """Train, average the best epoch's weights with the last one's; return the number of epochs.
-
-    On few held-out tasks the best epoch is partly luck, and the last one has seen the most: their
-    mean wins more than either.
-    """
-    epochs = len(trainer.fit(settings)) - 1
-    averaged = {
-        name: (1 - settings.last) * best + settings.last * trainer.last[name]
-        for name, best in scorer.state_dict().items()
-    }
-    scorer.load_state_dict(averaged)
-    return epochs
 
 
 def _loss(scorer: nn.Module, batch: Sequence[LabelledStep]) -> Tensor:

@@ -35,7 +35,6 @@ from stategate.nodes.build_context.messages.need import (
     parts_of,
 )
 from stategate.nodes.protocols import Vector
-from stategate.stores.errors import UserError
 from stategate.stores.files import write_lines
 from stategate.trainers.settings import NeedSettings
 from stategate.trainers.trainer import (
@@ -265,18 +264,12 @@ def train(settings: NeedSettings) -> dict[str, Any]:
 
 def _examples(settings: NeedSettings) -> list[LabelledThread]:
     """Return the labelled threads of the files and of the made-up tasks."""
-    made_up = read_threads(str(MADE_UP))
-    made_up = [t for t in made_up if int(t.id.split("-")[1]) < settings.tool_tasks]
-    recorded = [(Path(path).name.split(".")[0], read_threads(path)) for path in settings.threads]
-    examples = [
+    return [
         example
-        for source, threads in (*recorded, ("made-up", made_up))
-        for thread in threads
-        if (example := labelled(source, thread, settings.seed))
+        for path in (*settings.threads, str(MADE_UP))
+        for thread in read_threads(path)
+        if (example := labelled(Path(path).name.split(".")[0], thread, settings.seed))
     ]
-    if not examples:
-        raise UserError("there is no thread to learn from: name files with --threads")
-    return examples
 
 
 def _split(

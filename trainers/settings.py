@@ -4,12 +4,12 @@ Nothing here needs torch, so a mistake is told, and help given, before anything 
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import Field, ValidationError
-from pydantic.config import JsonDict
 
 from stategate.nodes.registry import first_problem
 from stategate.nodes.write_memory.short_term import ShortTerm
@@ -19,14 +19,14 @@ from stategate.stores.settings import Settings as BaseSettings
 from stategate.stores.settings import option
 
 RECIPES = Path(__file__).with_name("recipes.yaml")
-_IS_DATA: JsonDict = {"is_data": True}
-#: Decorates readers of people's data: what they raise becomes one line.
-reads_data = user_error_context("people's data are not as expected", "see docs/training.md")
 
 
-def data_field(about: str) -> Any:
-    """Return a field that names a file or folder of people's data, which does not come with us."""
-    return Field(description=about, json_schema_extra=_IS_DATA)
+def reads_data(field: str, path: str | Path) -> AbstractContextManager[None]:
+    """Return a context in which what reading the file of ``field`` raises becomes one line."""
+    return user_error_context(
+        f"cannot read '{path}'",
+        f"name yours with --set {field}=PATH; docs/training.md says where to get such data",
+    )
 
 
 class Settings(BaseSettings):
@@ -39,17 +39,6 @@ class Settings(BaseSettings):
     patience: int = Field(default=5, ge=1, description="epochs without gain before it stops")
     batch: int = Field(default=32, ge=1)
     learning_rate: float = Field(default=1e-3, gt=0)
-
-    def require_data(self) -> None:
-        """Raise ``UserError`` for the first of people's data that is missing."""
-        for name, field in type(self).model_fields.items():
-            path = str(getattr(self, name))
-            exists = path in ("sample", "official") or Path(path).exists()
-            if field.json_schema_extra == _IS_DATA and not exists:
-                raise UserError(
-                    f"'{path}' is missing ({name}: {field.description}): name yours with "
-                    f"--set {name}=PATH; docs/training.md says where to get such data"
-                )
 
 
 class RecordedSettings(Settings):
@@ -118,9 +107,6 @@ class NeedSettings(Settings):
     threads: list[str] = Field(
         default=[], description="files of recorded threads, as `stategate replay` reads them"
     )
-    tool_tasks: int = Field(
-        default=10, ge=0, le=10, description="made-up tasks of each of seven services"
-    )
 
 
 class AdapterSettings(Settings):
@@ -134,27 +120,22 @@ class AdapterSettings(Settings):
         le=1,
         description="of the new weights in the result, the rest being start's",
     )
-    held_out: tuple[str, ...] = Field(
-        default=(), description="tested on alone: splits of wordings, scenarios, titles of articles"
-    )
 
 
 class ReaderSettings(Settings):
     """What both trainers of the reader of instructions read."""
 
-    people: str = data_field(
-        "people's sentences with ALFRED's plans, split<TAB>sentence<TAB>plan, .gz"
+    people: str = Field(
+        description="people's sentences with ALFRED's plans, split<TAB>sentence<TAB>plan, .gz"
     )
-    games: str = data_field("ALFWorld's games, .tar.xz; goals of valid_unseen are left out")
+    games: str = Field(description="ALFWorld's games, .tar.xz; goals of valid_unseen are left out")
 
 
 class TaggerSettings(AdapterSettings, ReaderSettings):
     """What each word of an instruction is: comes before the next."""
 
-    shop: str = data_field("'sample', 'official' or a folder of WebShop's files")
-    tests: tuple[str, ...] = Field(default=(), description="splits of wordings never read here")
     rooms: int = Field(default=2000, ge=0, description="sentences of tasks in rooms, an epoch")
-    texts: int = Field(default=2500, ge=1, description="recombined texts of the shop, an epoch")
+    texts: int = Field(default=2500, ge=1, description="texts of the shop, an epoch")
     written: int = Field(
         default=10000, ge=0, description="other writers' requests with parts exchanged, an epoch"
     )
@@ -169,23 +150,38 @@ class InstructionSettings(ReaderSettings):
     rooms: int = Field(default=12000, ge=0, description="recombined sentences of tasks in rooms")
 
 
-class UtteranceSettings(AdapterSettings):
+class ClassifierSettings(AdapterSettings):
+    """What all classifiers of sentences are trained by."""
+
+    kind: Literal["judge", "update", "utterance"] = Field(description="of the checkpoint")
+    data: tuple[str, ...] = Field(description="files of rows, of trainers/data or yours, .jsonl")
+    validation: tuple[str, ...] = Field(description="splits of rows that choose the epoch")
+    sure: float = Field(
+        default=0.5, gt=0, lt=1, description="probability above which a pair counts"
+    )
+    held_out: tuple[str, ...] = Field(
+        default=(), description="scenarios, or titles of articles, that are tested on alone"
+    )
+    people: str = Field(
+        default="", description="people's conversations, as BFCL has them, .json.gz"
+    )
+    questions: str = Field(
+        default="", description="people's questions about articles, as SQuAD 2.0 has them, .json.gz"
+    )
+    paragraphs: str = Field(
+        default="", description="a folder of HotpotQA's questions with documents, *.dev.jsonl.gz"
+    )
+
+
+class UtteranceSettings(ClassifierSettings):
     """What an utterance is for: to tell, to ask, to wish, to correct, to forget."""
 
-    people: str = data_field("people's conversations with an assistant, as BFCL has them, .json.gz")
-    questions: str = data_field("people's questions about articles, as SQuAD has them, .json.gz")
 
-
-class JudgeSettings(AdapterSettings):
+class JudgeSettings(ClassifierSettings):
     """Whether a passage answers a question: for memories, documents."""
 
-    questions: str = data_field(
-        "people's questions about articles, as SQuAD 2.0 has them, .json.gz"
-    )
-    paragraphs: str = data_field("a folder of HotpotQA's questions with documents, *.dev.jsonl.gz")
 
-
-class UpdateSettings(AdapterSettings):
+class UpdateSettings(ClassifierSettings):
     """Whether a later statement ends an earlier one, for memories."""
 
 
@@ -211,9 +207,9 @@ TRAINERS: dict[str, tuple[str, type[Settings]]] = {
     "instruction": ("instruction.fit", InstructionSettings),
     "dagger": ("dagger", DaggerSettings),
     "need": ("need", NeedSettings),
-    "judge": ("judge", JudgeSettings),
-    "update": ("update", UpdateSettings),
-    "utterance": ("utterance", UtteranceSettings),
+    "judge": ("classifier", JudgeSettings),
+    "update": ("classifier", UpdateSettings),
+    "utterance": ("classifier", UtteranceSettings),
 }
 S = TypeVar("S", bound=Settings)
 _WRONG = (OSError, yaml.YAMLError, TypeError, ValueError)  # what a file of settings may raise

@@ -1,14 +1,19 @@
 """What an utterance is for: the reader that ships, on sentences of a writer who taught it nothing."""
 
+from pathlib import Path
+
 import pytest
 
 from stategate.language.utterance import content_of, is_same_wish, read_utterance
-from stategate.trainers.utterance import HELD_OUT
+from stategate.stores.runs import read_rows
+
+ROWS = Path(__file__).parents[2] / "trainers" / "data" / "utterances.jsonl"
 
 
 def test_the_reader_that_ships_reads_a_stranger_s_sentences() -> None:
-    lines = [line.split("\t") for line in HELD_OUT.read_text("utf-8").splitlines()]
-    pairs = [(head.split()[0], read_utterance(text).purpose) for head, text in lines]
+    rows = [row for row in read_rows(ROWS) if row.get("split") == "held out"]
+    assert len(rows) == 210
+    pairs = [(row["label"].split()[0], read_utterance(row["text"]).purpose) for row in rows]
     assert sum(a == b for a, b in pairs) / len(pairs) > 0.9
     false_alarms = [a for a, b in pairs if b in ("wish", "forget") and b != a]
     assert len(false_alarms) / len(pairs) < 0.03  # half of them are near another purpose

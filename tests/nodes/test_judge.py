@@ -3,10 +3,15 @@
 import gzip
 import json
 
+import pytest
+
 from stategate import Memory
 from stategate.language.pairs import PairReader
 from stategate.stores.assets.weights import load_arrays, read_meta
-from stategate.trainers import judge
+from stategate.stores.errors import UserError
+from stategate.stores.runs import read_rows
+from stategate.trainers import classifier
+from stategate.trainers.adapter import DATA
 from stategate.trainers.settings import JudgeSettings, read_settings
 
 
@@ -23,7 +28,7 @@ def test_what_was_not_told_of_a_thing_is_less_likely_than_what_was(home):
     assert memory.recall("What is the name of my accountant?", at_least=0.5) == []
 
 
-def test_it_is_trained_by_memories_and_articles_and_calibrated(tmp_path, monkeypatch):
+def test_it_is_trained_by_memories_and_articles_and_calibrated(tmp_path):
     rows = (
         {"question": "What floats?", "is_impossible": False, "answers": [{"text": "Boats"}]},
         {"question": "What sinks?", "is_impossible": True, "plausible_answers": []},
@@ -32,17 +37,31 @@ def test_it_is_trained_by_memories_and_articles_and_calibrated(tmp_path, monkeyp
     articles = [{"title": name, "paragraphs": [paragraph]} for name in "ab"]
     file = tmp_path / "articles.json.gz"
     file.write_bytes(gzip.compress(json.dumps({"data": articles}).encode()))
-    few = judge.memory_examples()[:2]
-    monkeypatch.setattr(judge, "memory_examples", lambda: few)
-    monkeypatch.setattr(judge, "passage_examples", lambda folder: few)
-    told = [f"questions={file}", "held_out=[b]", "epochs=1", "rank=2"]
+    memories = read_rows(DATA / "judge_memories.jsonl.gz")
+    groups = [*dict.fromkeys(row["group"] for row in memories if row.get("split"))][:8]
+    few = [row for row in memories if row.get("group") in groups] + memories[:6]
+    (tmp_path / "few.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in few))
+    told = [f"questions={file}", f"data=[{tmp_path / 'few.jsonl'}]", "paragraphs=", "held_out=[b]"]
+    told += ["validation=[memories, articles]", "epochs=1", "rank=2"]
     told += ["start=", f"run={tmp_path / 'run'}", f"checkpoint={tmp_path / 'made'}"]
-    summary = judge.train(read_settings(JudgeSettings, "judge", told))
+    settings = read_settings(JudgeSettings, "judge", told)
+    learned = [(row.text, row.second, row.label) for row in classifier.read_data(settings)["train"]]
+    assert ("What floats?", "a. Boats float well.", "yes") in learned
+    assert ("What sinks?", "a. Boats float well.", "no") in learned
+    summary = classifier.train(settings)
     meta = read_meta(str(tmp_path / "made"))
-    assert summary["rows"][0]["n"] == 8 + 8 + 2
-    assert 0 <= meta["metrics"][0]["auc_memories"] <= 1
+    assert {row["agent"]: row["n"] for row in summary["rows"]} == {"memories": 8, "articles": 2}
+    assert 0 <= meta["metrics"][0]["auc"] <= 1
     assert set(meta["calibration"]) == {"scale", "bias"}
     made = PairReader(*load_arrays(str(tmp_path / "made"), "judge"))
     chance, *blank = made.chances([("What floats?", "Boats."), ("Who?", ""), ("Who?", " ")])
     assert 0 <= chance <= 1
     assert blank == [0.0, 0.0]
+
+
+def test_a_passage_that_people_s_paragraphs_lack_is_named(tmp_path):
+    told = [f"run={tmp_path}", f"checkpoint={tmp_path}", "questions="]
+    with pytest.raises(UserError, match="no_folder"):
+        classifier.train(read_settings(JudgeSettings, "judge", [*told, "paragraphs=no_folder"]))
+    with pytest.raises(UserError, match="judge_passages.*docs/training.md"):
+        classifier.train(read_settings(JudgeSettings, "judge", [*told, "paragraphs="]))

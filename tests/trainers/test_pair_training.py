@@ -1,23 +1,30 @@
 """Readers of pairs: trained by their recipes, and read as their trainer's network reads."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
 import torch
+from torch import Generator
 
+from stategate.language.instruction.tagger import TAGS
 from stategate.language.instruction.weights import load_checkpoint
 from stategate.language.pairs import PairReader
 from stategate.language.updates import SURE, end_chances
 from stategate.stores.assets.weights import read_meta, save_weights
-from stategate.trainers import update
-from stategate.trainers.adapter import PairModel
-from stategate.trainers.settings import UpdateSettings, read_settings
+from stategate.stores.errors import UserError
+from stategate.trainers import classifier
+from stategate.trainers.adapter import Row
+from stategate.trainers.classifier import Classifier, drawn_rows
+from stategate.trainers.instruction.marked import unmarked
+from stategate.trainers.instruction.tags import HELD_SHOP, read_lines
+from stategate.trainers.settings import UpdateSettings, UtteranceSettings, read_settings
 
 
 def test_a_reader_in_bytes_and_its_trainer_in_floats_read_alike(tmp_path):
     torch.manual_seed(0)
-    model = PairModel(4, 128).eval()
+    model = Classifier("update", 4).eval()
     for up in model.up.values():
         torch.nn.init.normal_(up, std=0.02)
     meta = {"kind": "update", "architecture": {}, "calibration": {"scale": 1.0, "bias": 0.0}}
@@ -26,33 +33,55 @@ def test_a_reader_in_bytes_and_its_trainer_in_floats_read_alike(tmp_path):
     pairs += [(f"I have {i} cats.", "One has died.") for i in range(12)]
     chances = PairReader(*load_checkpoint(tmp_path / "update")).chances([*pairs, ("", "x")])
     with torch.inference_mode():
-        expected = torch.sigmoid(model(pairs)).numpy()
+        rows = [model.example(Row(*pair, label="no")) for pair in pairs]
+        expected = model(rows).softmax(1)[:, 1].numpy()
     assert np.allclose(chances[:-1], expected, atol=0.04)
     assert chances[-1] == 0.0
 
 
-STORY = (("It is red.",), ("I am ill.",), ("It is blue.", 0), ("I am well.", 1))
-
-
-def test_it_is_trained_by_stories_line_after_line_and_calibrated(tmp_path, monkeypatch):
-    path = tmp_path / "told.jsonl"
-    rows = ({"story": 1, "text": text, "ends": ended} for text, *ended in STORY)
+def test_it_is_trained_by_rows_as_often_as_they_weigh_and_calibrated(tmp_path):
+    told = [("It is red.", "It is blue.", "yes", 2), ("It is red.", "I am ill.", "no", 0.5)]
+    held = [("I am ill.", "I am well.", "yes", "development"), ("a", "b", "no", "development")]
+    rows = [{"text": a, "second": b, "label": c, "weight": w} for a, b, c, w in told]
+    rows += [{"text": a, "second": b, "label": c, "split": s} for a, b, c, s in held]
+    path, made = tmp_path / "rows.jsonl", str(tmp_path / "made")
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    labels = {(old, new): end for old, new, end, _ in update.told_pairs(path)}
-    assert labels == {
-        ("It is red.", "I am ill."): 0.0,
-        ("It is red.", "It is blue."): 1.0,
-        ("I am ill.", "It is blue."): 0.0,
-        ("I am ill.", "I am well."): 1.0,
-        ("It is blue.", "I am well."): 0.0,  # red has ended: it is asked about no more
-    }
-    for name in ("TOLD", "DEVELOPMENT", "HELD_OUT"):
-        monkeypatch.setattr(update, name, path)
-    made = str(tmp_path / "made")
-    told = ["epochs=1", "rank=2", "start=", f"run={tmp_path / 'run'}", f"checkpoint={made}"]
-    summary = update.train(read_settings(UpdateSettings, "update", told))
-    assert [(row["agent"], row["n"]) for row in summary["rows"]] == [("held out", 5)]
+    more = [f"data=[{path}]", "epochs=1", "rank=2", "start=", f"run={tmp_path / 'run'}"]
+    settings = read_settings(UpdateSettings, "update", [*more, f"checkpoint={made}"])
+    splits = classifier.read_data(settings)
+    assert [row.label for row in splits["development"]] == ["yes", "no"]
+    drawn = [r for i in range(50) for r in drawn_rows(splits["train"], Generator().manual_seed(i))]
+    counts = Counter(row.label for row in drawn)
+    assert counts["yes"] == 100
+    assert 10 < counts["no"] < 40
+    summary = classifier.train(settings)
+    assert [(row["agent"], row["n"]) for row in summary["rows"]] == [("development", 2)]
     assert set(read_meta(made)["calibration"]) == {"scale", "bias"}
+
+
+def test_our_own_rows_and_texts_are_all_read():
+    own = ["questions=", "people="]
+    splits = classifier.read_data(read_settings(UpdateSettings, "update"))
+    assert set(splits) == {"train", "development", "held out"}
+    assert len(splits["train"]) > 39_000
+    splits = classifier.read_data(read_settings(UtteranceSettings, "utterance", own))
+    assert {name: len(rows) for name, rows in splits.items()} == {
+        "train": 10_323,
+        "validation": 600,
+        "held out": 210,
+    }
+    for text in read_lines(HELD_SHOP)[:50]:
+        plain, tags = unmarked(text)
+        assert "</" not in plain
+        assert TAGS.index("thing") in tags
+
+
+def test_a_label_that_is_no_class_is_named_with_its_file(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "a", "second": "b", "label": "maybe"}\n')
+    settings = read_settings(UpdateSettings, "update", [f"data=[{path}]"])
+    with pytest.raises(UserError, match="rows.jsonl"):
+        classifier.read_data(settings)
 
 
 @pytest.mark.parametrize(

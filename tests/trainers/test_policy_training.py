@@ -86,14 +86,15 @@ def test_it_learns_in_two_worlds_resumes_and_says_what_it_is(tmp_path):
         dagger.train(settings(tmp_path / "b", "start=policy"))
 
 
-def test_a_teacher_helps_where_it_is_asked_to_and_is_noted_at_every_decision(tmp_path):
+def test_a_teacher_helps_where_it_is_asked_to_and_is_noted_at_every_decision(tmp_path, monkeypatch):
     plan = course("sample", 0)
     reading = shipped_encoder()
     torch.manual_seed(0)
     scorer = make_scorer(len(reading.row_features), len(reading.page_features), 8)
     player = Player(settings(tmp_path, "max_steps=30", "low=2000", "high=2000"), reading, scorer)
     tasks, generator = plan.training[:3], torch.Generator().manual_seed(0)
-    helped = player.roll_out(tasks, random.Random(0), generator, help_rate=1.0)
+    monkeypatch.setattr(dagger, "_HELP_RATE", 1.0)
+    helped = player.roll_out(tasks, random.Random(0), generator)
     assert all(one.reward == 1 for one in helped)
     assert all(step.good for rollout in helped for step in rollout.labelled)
     alone = player.roll_out(tasks, random.Random(0))

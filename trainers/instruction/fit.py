@@ -143,13 +143,13 @@ class NameNetwork(nn.Module):
 def train(settings: InstructionSettings) -> dict[str, Any]:
     """Train goals, then names; write the checkpoint and a summary, and return the latter."""
     people = Path(settings.people)
-    run = TrainingRun(settings, file_hashes(people))
     start, meta = load_arrays(settings.meanings, "instruction")
     arrays = {name: torch.from_numpy(array) for name, array in start.items()}
     carried_over = sorted(k for k in arrays if not k.startswith(("goal/", "name/")))
     unseen = goals_of_games(Path(settings.games), "valid_unseen")
     sentences = Recombined(read_people(people, "train", unseen))
     develop = Recombined([s for s in read_people(people, "dev") if s.goal not in unseen])
+    run = TrainingRun(settings, file_hashes(people))
     rng = random.Random(settings.seed)
     rooms = [*sentences.originals(), *sentences.generated(settings.rooms, rng)]
     slots = {

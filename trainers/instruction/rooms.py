@@ -13,11 +13,13 @@ import tarfile
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from stategate.language.instruction.goals import TaskKind
+from stategate.stores.tokens import encoding
 from stategate.trainers.instruction.marked import mark
-from stategate.trainers.instruction.recombined import PARTS, english_words
+from stategate.trainers.instruction.written import PARTS
 from stategate.trainers.settings import reads_data
 
 _STEP = re.compile(r"([A-Z]\w+(?: up| to)?) *(?:<ARG1>([^<]*))?(?:<ARG2>([^<]*))?</s>")
@@ -57,11 +59,10 @@ class Sentence:
 ParsedSentence = tuple[str, dict[str, str], TaskGoal]
 
 
-@reads_data
 def read_people(path: Path, split: str, without: Collection[TaskGoal] = ()) -> list[Sentence]:
     """Return the sentences of ``split`` whose plans are tasks of ALFWorld, ``without`` some goals."""
     sentences = []
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
+    with reads_data("people", path), gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             of_split, text, plan = line.rstrip("\n").split("\t")
             goal = goal_of_plan(plan) if of_split == split else None
@@ -95,10 +96,9 @@ def _name(argument: str) -> str:
     return _RENAMED.get(joined, joined)
 
 
-@reads_data
 def goals_of_games(archive: Path, split: str) -> set[TaskGoal]:
     """Return the goals of an archive's games of ``split``, as their folders' names say them."""
-    with tarfile.open(archive) as file:
+    with reads_data("games", archive), tarfile.open(archive) as file:
         names = [name.split("/") for name in file.getnames() if f"/{split}/" in name]
     tasks = {part for parts in names for part in parts if "-None-" in part}
     kinds: dict[str, TaskKind] = {"look": "light", "pick_two": "two"}
@@ -187,6 +187,13 @@ class Recombined:
         wordings = self._wordings[role][name]
         weights = [count**0.5 for count in wordings.values()]
         return (name if is_plain else rng.choices([*wordings], weights)[0]), name
+
+
+@cache
+def english_words() -> tuple[str, ...]:
+    """Return the words that a byte-pair vocabulary has whole, the commonest left out."""
+    texts = (encoding().decode([i]) for i in range(1000, 50_000))
+    return tuple(text[1:] for text in texts if re.fullmatch(r" [a-z]{3,12}", text))
 
 
 def _filled(template: str, wordings: Mapping[str, str], goal: TaskGoal) -> Sentence:

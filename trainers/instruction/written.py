@@ -10,22 +10,23 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from stategate.stores.files import read_yaml
 from stategate.trainers.instruction.marked import mark
-from stategate.trainers.instruction.recombined import PARTS
 
+#: Ways to say a limit and to name another number, by name.
+PARTS: dict[str, list[Any]] = read_yaml(Path(__file__).with_name("parts.yaml").read_text("utf-8"))
 WRITTEN = Path(__file__).with_name("written.txt")
 _PART = re.compile(r"<(\w+)>(.*?)</\1>")
 _LIMIT = ("limit", "high", "low")
-_ENDS = {mark(tag, "x")[0] for tag in _LIMIT[1:]}  # the marks that open an amount
 _HELD_OUT = 10  # of the requests, one in so many
 _OTHER_PART, _OTHER_LIMIT = 0.5, 0.5  # share of parts, and of limits, that are another sentence's
 _OTHER_NUMBER = 0.25  # share of texts that name a further number
 _OTHER_AMOUNT = 0.7  # share of amounts in digits that are another one
 _CENTS = 0.15  # share of these with cents
-_DIGITS = re.compile(
-    rf"([{mark('high', 'x')[0]}{mark('low', 'x')[0]}])(\d{{1,4}}(?:\.\d\d)?)(?=\D)"
-)
+_END = re.compile(r"<(?:high|low)>")  # the mark that opens an amount
+_DIGITS = re.compile(rf"({_END.pattern})\d{{1,4}}(?:\.\d\d)?(?=\D)")
 
 #: A part of a request: its tag ("" for talk, "said" for a whole limit) and its text, marked.
 Part = tuple[str, str]
@@ -40,7 +41,7 @@ def parts_of(line: str) -> list[Part]:
     parts: list[Part] = []
     at = 0
     for match in _PART.finditer(line):
-        between, tag, text = line[at : match.start()], match[1], mark(match[1], match[2])
+        between, tag, text = line[at : match.start()], match[1], match[0]
         if tag in _LIMIT and parts and parts[-1][0] == "said" and not between.strip():
             parts[-1] = ("said", parts[-1][1] + between + text)
         else:
@@ -78,7 +79,7 @@ def _redrawn(rng: random.Random, match: re.Match[str]) -> str:
 
 def held_requests() -> list[str]:
     """Return the marked requests that :func:`written_texts` leaves out, as they were written."""
-    return [_PART.sub(lambda part: mark(part[1], part[2]), line) for line in _lines()[::_HELD_OUT]]
+    return _lines()[::_HELD_OUT]
 
 
 def _lines() -> list[str]:
@@ -93,7 +94,7 @@ def _filled(form: str) -> str:
 
 def _has_end(text: str) -> bool:
     """Say whether a limit's text holds an amount, and not only words beside one."""
-    return not _ENDS.isdisjoint(text)
+    return _END.search(text) is not None
 
 
 def _exchanged(request: Sequence[Part], pools: dict[str, list[str]], rng: random.Random) -> str:

@@ -47,7 +47,6 @@ def _trainer(name: str) -> Callable[[TrainSettings], None]:
             rows = [(f, str(getattr(recipe, f)), info.description or "") for f, info in fields]
             console().print(table(("field", "value", ""), rows))
             return
-        recipe.require_data()
         with stoppable("the same command goes on from the last epoch"):
             summary = import_module(f"stategate.trainers.{module}").train(recipe)
         typer.echo(summary_table(summary["rows"]))

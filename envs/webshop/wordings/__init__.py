@@ -20,7 +20,7 @@ text; a family that *drops* some of it returns a goal that asks for less, as peo
 
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -84,23 +84,14 @@ def reworded(
     ]
 
 
-def _plain(role: str, text: str) -> str:
-    return text
-
-
 def reword(
     goal: Mapping[str, Any],
     product: Product,
     family: str,
     seed: str = "",
     pattern: int | None = None,
-    mark: Callable[[str, str], str] = _plain,
-    limits: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return ``goal`` said in a pattern of ``family`` (drawn by ``seed`` unless given).
-
-    For trainers: ``mark(role, text)`` writes a slot's text, ``limits`` replace the family's own.
-    """
+    """Return ``goal`` said in a pattern of ``family`` (drawn by ``seed`` unless given)."""
     rules = families()[family]
     rng = random.Random(f"{seed} {family} {goal['asin']}")
     number = rng.randrange(len(rules["patterns"])) if pattern is None else pattern
@@ -108,17 +99,13 @@ def reword(
     if rules.get("drop") == "options":
         options = {name: value for name, value in options.items() if rng.random() < _KEPT}
         attributes = rng.sample(attributes, rng.randint(1, len(attributes)))
-    worded = {
-        name: _value(rules, product, name, value, rng, mark) for name, value in options.items()
-    }
+    worded = {name: _value(rules, product, name, value, rng) for name, value in options.items()}
     limit = float(goal["price_upper"])
     slots = {
-        "kind": mark("thing", goal["query"]),
-        "attributes": _joined([mark("property", text) for text in attributes], rng),
+        "kind": goal["query"],
+        "attributes": _joined(attributes, rng),
         "values": _joined([text for text, _ in worded.values()], rng),
-        "limit": _limit(rng.choice(limits or rules["limit"]), limit, mark)
-        if limit < NO_LIMIT
-        else "",
+        "limit": _limit(rng.choice(rules["limit"]), limit) if limit < NO_LIMIT else "",
     }
     text = _filled(rules["patterns"][number], slots)
     if "change" in rules:
@@ -155,12 +142,7 @@ def _joined(parts: Sequence[str], rng: random.Random) -> str:
 
 
 def _value(
-    rules: Mapping[str, Any],
-    product: Product,
-    name: str,
-    value: Any,
-    rng: random.Random,
-    mark: Callable[[str, str], str] = _plain,
+    rules: Mapping[str, Any], product: Product, name: str, value: Any, rng: random.Random
 ) -> tuple[str, str]:
     """Return how a value is said, and the other value that is said not to be wanted ("" if none)."""
     forms = rules["values"]
@@ -173,18 +155,16 @@ def _value(
     other = rng.choice(others) if others else ""
     if "but {other}" in form and len(others) == 1 and rng.random() < 0.5:
         form = "anything but {other}"  # of two, that says it
-    words = {"value": mark("value", str(value)), "name": name, "other": mark("excluded", other)}
+    words = {"value": str(value), "name": name, "other": other}
     text = _SLOT.sub(lambda slot: words[slot[1]], form)
     return text, other if "{other}" in form else ""
 
 
-def _limit(form: str, limit: float, mark: Callable[[str, str], str]) -> str:
+def _limit(form: str, limit: float) -> str:
     whole = round(limit)
     low = max(whole - _GAP, 1)
-    words = {"n": str(whole), "cents": f"{limit:.2f}", "words": _in_words(whole)}
-    ends = {name: mark("high", text) for name, text in words.items()}
-    ends["low"] = mark("low", str(low))
-    return mark("limit", _SLOT.sub(lambda slot: ends[slot[1]], form))
+    ends = {"n": str(whole), "cents": f"{limit:.2f}", "words": _in_words(whole), "low": str(low)}
+    return _SLOT.sub(lambda slot: ends[slot[1]], form)
 
 
 # What families do to a whole text ------------------------------------------------------------
