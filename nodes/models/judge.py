@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from stategate.language.pairs import PairReader
-from stategate.nodes.protocols import Embedder
 from stategate.stores.assets.weights import load_arrays
-from stategate.stores.memory.recall import Asked, asked_of
 
 _MAX_CHARACTERS = 700  # of a passage that the judge reads
 
@@ -38,10 +36,3 @@ def sentence_chances(question: str, sentences: Sequence[str]) -> list[float]:
     return _reader("judge-documents").chances(
         [(question, text[:_MAX_CHARACTERS]) for text in sentences]
     )
-
-
-def judged_question(
-    question: str, embedder: Embedder, as_of: float | None = None, at: float | None = None
-) -> Asked:
-    """Return a question for ``LongTerm.recall`` whose facts are judged."""
-    return asked_of(question, embedder, as_of, at, fact_chances)

@@ -20,7 +20,7 @@ from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import Erased, end_fact, erase_facts, read_facts, write_turn
 from stategate.stores.memory.index import UserIndex
 from stategate.stores.memory.recall import Asked, Limits, corrected_fact, matching_facts, recalled
-from stategate.stores.memory.records import TRUSTED, Candidate, Fact, Turn, Written
+from stategate.stores.memory.records import TRUSTED, Fact, Turn, Written
 from stategate.stores.memory.schema import MEMORY, among
 from stategate.stores.memory.statements import refusal_of
 from stategate.stores.sql import Database, is_database
@@ -70,13 +70,10 @@ class LongTerm:
             end_fact(db, user, corrected, written.fact, now)
         return replace(written, closed=(*written.closed, corrected))
 
-    def recall(
-        self, user: str, asked: Asked, limits: Limits | None = None
-    ) -> tuple[list[Fact], list[Candidate]]:
-        """Return the facts that answer best, best first, and all candidates with their reasons."""
+    def recall(self, user: str, asked: Asked, limits: Limits | None = None) -> list[Fact]:
+        """Return the facts that may answer, best first; ``left_out`` says why one is not shown."""
         with self._lock, self.db.read() as db:
-            index = self._index(db, user)
-            return recalled(db, index, asked, limits or Limits())
+            return recalled(db, self._index(db, user), asked, limits or Limits())
 
     def matching(self, user: str, asked: Asked) -> list[Fact]:
         """Return the facts that a text speaks of (see ``recall.matching_facts``), best first."""
