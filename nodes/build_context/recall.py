@@ -82,7 +82,7 @@ class ConversationContext(ContextParams):
 
     retrieval: Retrieval = Field(
         default="hybrid",
-        description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences",
+        description="'dense' cosine, 'hybrid' also BM25 and sentences ('rrf', removed, means it)",
     )
     history_tokens: int = Field(
         default=600, ge=0, description="tokens the conversation may have in the prompt (0: none)"

@@ -18,7 +18,7 @@ from filelock import FileLock
 from stategate.envs.protocols import ANSWER, Chunk
 from stategate.envs.qa.world import HOW_TO_ANSWER
 from stategate.nodes.protocols import Embedder, Vector
-from stategate.nodes.retrieval.ranking import fuse_places, reciprocal_ranks
+from stategate.nodes.retrieval.ranking import fuse_places
 from stategate.stores.corpus.chunking import Chunking, Passage
 from stategate.stores.corpus.corpus import Corpus, prepare, titled
 from stategate.stores.corpus.lexical import Lexical
@@ -27,7 +27,7 @@ from stategate.stores.corpus.vectors import Vectors
 from stategate.stores.http import is_web
 from stategate.stores.progress import Progress
 
-Retrieval = Literal["hybrid", "rrf", "dense"]
+Retrieval = Literal["hybrid", "dense", "rrf"]
 #: Candidates of a ranking that go into the fusion, and those whose sentences are embedded.
 POOL, NEAR = 100, 24
 #: Standard deviations that a passage gains where the question holds its document's whole title.
@@ -62,9 +62,8 @@ class TextIndex:
     def find(self, query: str, k: int, how: Retrieval = "hybrid") -> list[tuple[int, float]]:
         """Return (position, score) of the ``k`` best passages for ``query``, best first.
 
-        ``dense`` is cosine alone; ``rrf`` fuses cosine and BM25 by reciprocal ranks (Cormack et al.,
-        2009); ``hybrid`` adds their standardised scores and that of the nearest sentence, and
-        :data:`NAMED` where the question names the document's whole title.
+        ``dense`` is cosine alone; ``hybrid`` adds the standardised scores of cosine, BM25 and the
+        nearest sentence, and :data:`NAMED` where the question names the document's whole title.
         """
         if not query.strip() or not self.passages:
             return []
@@ -74,8 +73,6 @@ class TextIndex:
         pool = max(POOL, k)
         dense = self._dense(query, vector, pool)
         words = dict(self._lexical.search(query, pool))
-        if how == "rrf":
-            return reciprocal_ranks((dense, words))[:k]
         first = fuse_places((dense, words))
         nearest = [position for position, _ in first[: max(NEAR, k)]]
         parts = (dense, words, self._sentences(nearest, vector))

@@ -10,8 +10,6 @@ from stategate.nodes.protocols import Embedder
 from stategate.stores.corpus.lexical import Lexical, stemmer, stop_words
 
 Scores = NDArray[np.float64]
-#: Scores of some candidates by their indices.
-ByIndex = Mapping[int, float]
 
 
 def bm25_over(texts: Sequence[str], *, stemmed: bool = False) -> Lexical:
@@ -27,11 +25,6 @@ def bm25_over(texts: Sequence[str], *, stemmed: bool = False) -> Lexical:
         return list(stemmer("porter").stemWords(terms)) if stemmed else terms
 
     return Lexical(texts, tokens, k1=1.5, repeats=False)
-
-
-def bm25(question: str, texts: Sequence[str], *, stemmed: bool = False) -> Scores:
-    """Score the candidates of one question (see :func:`bm25_over`)."""
-    return bm25_over(texts, stemmed=stemmed).scores(question)
 
 
 def cosine(embedder: Embedder, question: str, texts: Sequence[str]) -> Scores:
@@ -58,10 +51,10 @@ def fuse(scores: Sequence[Sequence[float] | Scores]) -> Scores:
     return np.asarray(np.sum([z_scores(row) for row in scores], axis=0))
 
 
-def fuse_places(rankings: Sequence[ByIndex]) -> list[tuple[int, float]]:
+def fuse_places(rankings: Sequence[Mapping[int, float]]) -> list[tuple[int, float]]:
     """Fuse rankings of different candidates by the sum of their z-scores, best first.
 
-    A candidate that a ranking lacks gets its lowest score.
+    A candidate that a ranking lacks gets its lowest score; ties keep the lower index.
     """
     indices = sorted({index for scores in rankings for index in scores})
     lowest = [min(scores.values()) if scores else 0.0 for scores in rankings]
@@ -69,18 +62,5 @@ def fuse_places(rankings: Sequence[ByIndex]) -> list[tuple[int, float]]:
         [scores.get(index, low) for index in indices]
         for scores, low in zip(rankings, lowest, strict=True)
     ]
-    return best_first(dict(zip(indices, map(float, fuse(rows)), strict=True))) if indices else []
-
-
-def reciprocal_ranks(rankings: Sequence[ByIndex]) -> list[tuple[int, float]]:
-    """Fuse by reciprocal ranks (Cormack et al., 2009: 60), best first; ties keep the lower index."""
-    fused: dict[int, float] = {}
-    for scores in rankings:
-        for rank, (index, _) in enumerate(best_first(scores), 1):
-            fused[index] = fused.get(index, 0.0) + 1 / (60 + rank)
-    return best_first(fused)
-
-
-def best_first(scores: ByIndex) -> list[tuple[int, float]]:
-    """Return (index, score), best first; ties keep the lower index."""
-    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    fused = fuse(rows)
+    return [(indices[i], float(fused[i])) for i in np.argsort(-fused, kind="stable")]
