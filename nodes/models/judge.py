@@ -5,17 +5,10 @@ other people's memories and questions; half have no answer, near misses among th
 """
 
 from collections.abc import Sequence
-from functools import cache
 
-from stategate.language.pairs import PairReader
-from stategate.stores.assets.weights import load_arrays
+from stategate.language.pairs import pair_chances
 
 _MAX_CHARACTERS = 700  # of a passage that the judge reads
-
-
-@cache
-def _reader(checkpoint: str) -> PairReader:
-    return PairReader(*load_arrays(checkpoint, "judge"))
 
 
 def following_up(question: str, about: str) -> str:
@@ -28,11 +21,10 @@ def following_up(question: str, about: str) -> str:
 
 def fact_chances(question: str, facts: Sequence[str]) -> list[float]:
     """Return the probability that each fact of memory answers ``question``."""
-    return _reader("judge").chances([(question, fact[:_MAX_CHARACTERS]) for fact in facts])
+    return pair_chances("judge", [(question, fact[:_MAX_CHARACTERS]) for fact in facts])
 
 
 def sentence_chances(question: str, sentences: Sequence[str]) -> list[float]:
     """Return the probability that each sentence of documents answers ``question``."""
-    return _reader("judge-documents").chances(
-        [(question, text[:_MAX_CHARACTERS]) for text in sentences]
-    )
+    pairs = [(question, text[:_MAX_CHARACTERS]) for text in sentences]
+    return pair_chances("judge-documents", pairs)

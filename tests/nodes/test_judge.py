@@ -4,8 +4,8 @@ import gzip
 import json
 
 from stategate import Memory
-from stategate.language.pairs import PairReader
-from stategate.stores.assets.weights import load_arrays, read_meta
+from stategate.language.pairs import pair_chances
+from stategate.stores.assets.weights import read_meta
 from stategate.trainers import judge
 from stategate.trainers.settings import JudgeSettings, read_settings
 
@@ -42,7 +42,7 @@ def test_it_is_trained_by_memories_and_articles_and_calibrated(tmp_path, monkeyp
     assert summary["rows"][0]["n"] == 8 + 8 + 2
     assert 0 <= meta["metrics"][0]["auc_memories"] <= 1
     assert set(meta["calibration"]) == {"scale", "bias"}
-    made = PairReader(*load_arrays(str(tmp_path / "made"), "judge"))
-    chance, *blank = made.chances([("What floats?", "Boats."), ("Who?", ""), ("Who?", " ")])
+    texts = [("What floats?", "Boats."), ("Who?", ""), ("Who?", " ")]
+    chance, *blank = pair_chances(tmp_path / "made", texts)
     assert 0 <= chance <= 1
     assert blank == [0.0, 0.0]
