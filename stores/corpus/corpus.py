@@ -89,10 +89,9 @@ class Corpus:
     def __init__(self, name: str, folder: Path | None = None, *, create: bool = True) -> None:
         self.name, self.is_shared = name, is_database(name)
         #: ``title`` names its indexes; ``identity`` tells corpora of one name apart.
-        self.title, self.identity = name, name
+        self.title = name
         if self.is_shared:
             url, self.title = split_place(name, "main")
-            self.identity = f"shared {self.title}"
             digest = hashlib.sha256(f"{url}#{self.title}".encode()).hexdigest()[:12]
             folder = corpora().parent / "folders" / f"shared-{digest}"
             folder.mkdir(parents=True, exist_ok=True)
@@ -101,8 +100,7 @@ class Corpus:
                 f"'{name}' is no corpus name: up to 41 letters, digits, '-', '_' and '.'"
             )
         self.folder = folder or corpora() / name
-        if not self.is_shared:
-            self.identity = str(self.folder)
+        self.identity = f"shared {self.title}" if self.is_shared else str(self.folder)
         # A folder's documents can be read again (a cache); what was ingested under a name cannot.
         schema = replace(_CORPUS, is_cache=folder is not None)
         self._db = Database(

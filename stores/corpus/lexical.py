@@ -3,7 +3,6 @@
 import re
 from array import array
 from base64 import b64decode, b64encode
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -76,24 +75,17 @@ class Lexical:
 
     def coverage(self, query: str, groups: Sequence[Sequence[int]]) -> list[float]:
         """Return the share of the query's words, weighted by rarity, that each group holds."""
-        rarities = {token: self._rarity(token) for token in set(self._tokenise(query))}
-        total = sum(rarities.values())
-        shares = []
-        for indices in groups:
-            matched = [rarity for token, rarity in rarities.items() if self._holds(token, indices)]
-            shares.append(sum(matched) / total if total else 0.0)
-        return shares
+        tokens = list(set(self._tokenise(query)))
+        weights = np.array([self._rarity(token) for token in tokens])
+        held = np.zeros((len(tokens), len(self)), bool)
+        for row, token in zip(held, tokens, strict=True):
+            row[np.array(self._postings.get(token, ((),))[0], int)] = True
+        total = float(weights.sum()) or 1.0
+        return [float(weights @ held[:, group].any(axis=1)) / total for group in map(list, groups)]
 
     def _rarity(self, token: str) -> float:
         count = len(self._postings[token][0]) if token in self._postings else 0
         return float(np.log(1 + (len(self) - count + 0.5) / (count + 0.5)))
-
-    def _holds(self, token: str, indices: Sequence[int]) -> bool:
-        places, _ = self._postings.get(token, ((), ()))
-        found = (bisect_left(places, index) for index in indices)
-        return any(
-            i < len(places) and places[i] == index for i, index in zip(found, indices, strict=True)
-        )
 
     def plain(self) -> dict[str, Any]:
         """Return the index of texts that were split by :func:`words` as values that JSON takes."""
