@@ -172,7 +172,8 @@ def read_web(url: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:
 def _fetch(url: str) -> tuple[str, str | None, bytes]:
     """Return content type, charset and bytes of an answer.
 
-    They are counted as they are unpacked: a small answer can hold gigabytes. Raises ``OSError`` with the reason.
+    They are counted as they are unpacked: a small answer can hold gigabytes. Raises ``OSError``
+    with the reason.
     """
     import httpx2
 

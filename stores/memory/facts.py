@@ -76,17 +76,16 @@ def _in_order(one: Row, other: Row) -> tuple[Row, Row]:
     return (other, one) if is_later else (one, other)
 
 
-def _may_end(earlier: Row, later: Row) -> bool:
-    """Say whether two statements are of a kind, and of a trust in which the later one counts."""
-    return (
-        bool(earlier["is_wish"] == later["is_wish"])
-        and not later["trust"] < TRUSTED <= earlier["trust"]
-    )
-
-
 def _ending(pairs: Sequence[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
-    """Return those of ``pairs`` (earlier, later) of which the later statement ends the earlier one."""
-    pairs = [pair for pair in pairs if _may_end(*pair)]
+    """Return those of ``pairs`` (earlier, later) of which the later statement ends the earlier one.
+
+    Both are wishes or neither is, and the later one is trusted where the earlier one is.
+    """
+    pairs = [
+        (one, other)
+        for one, other in pairs
+        if one["is_wish"] == other["is_wish"] and not other["trust"] < TRUSTED <= one["trust"]
+    ]
     plain = _nearest([pair for pair in pairs if not pair[0]["is_wish"]])
     chances = end_chances([(one["text"], other["text"]) for one, other in plain])
     wishes = [
