@@ -20,7 +20,7 @@ from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import describe
-from stategate.nodes.retrieval.ranking import Scores, bm25_over, cosine, fuse
+from stategate.nodes.retrieval.ranking import Scores, bm25_over, fuse
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.text import one_line
 
@@ -73,7 +73,8 @@ def weigh(
     parts = {GRADIENT: gradient(backend(), document_states(backend(), documents), question)}
     for partner in partners:
         if partner == "embedder":
-            parts[partner] = cosine(embedder(), question, texts)
+            rows = embedder().embed([question, *texts])
+            parts[partner] = np.asarray(rows[1:] @ rows[0], dtype=float)
         else:
             parts[partner] = bm25_over(texts, stemmed=partner == "bm25_stem").scores(question)
     fused = fuse(list(parts.values())) / len(parts)

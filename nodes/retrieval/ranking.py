@@ -1,4 +1,4 @@
-"""Scores of candidates by words, embeddings and rerankers, and several rankings made one."""
+"""Scores of candidates by words, and several rankings made one."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stategate.nodes.protocols import Embedder
 from stategate.stores.corpus.lexical import Lexical, stemmer, stop_words
 
 Scores = NDArray[np.float64]
@@ -27,28 +26,16 @@ def bm25_over(texts: Sequence[str], *, stemmed: bool = False) -> Lexical:
     return Lexical(texts, tokens, k1=1.5, repeats=False)
 
 
-def cosine(embedder: Embedder, question: str, texts: Sequence[str]) -> Scores:
-    """Score the candidates of one question by the cosine of embeddings."""
-    if not texts:
-        return np.zeros(0)
-    rows = embedder.embed([question, *texts])
-    return np.asarray(rows[1:] @ rows[0], dtype=float)
-
-
-def z_scores(scores: Sequence[float] | Scores) -> Scores:
-    """Return scores with mean 0 and deviation 1; all zeros where they do not differ."""
-    values = np.asarray(scores, dtype=float)
-    if not len(values):
-        return values
-    deviation = values.std()
-    if not np.isfinite(deviation) or deviation < 1e-12:
-        return np.zeros_like(values)
-    return np.asarray((values - values.mean()) / deviation)
-
-
 def fuse(scores: Sequence[Sequence[float] | Scores]) -> Scores:
-    """Return the sum of the z-scores of several rankers."""
-    return np.asarray(np.sum([z_scores(row) for row in scores], axis=0))
+    """Return the sum of the z-scores of several rankers; one that tells nothing apart adds zeros."""
+    rows = np.array(scores, dtype=float)
+    if not rows.size:
+        return np.zeros(0)
+    above, deviations = rows - rows.mean(axis=1, keepdims=True), rows.std(axis=1, keepdims=True)
+    is_apart = np.isfinite(deviations) & (deviations >= 1e-12)
+    return np.asarray(
+        np.divide(above, deviations, where=is_apart, out=np.zeros_like(rows)).sum(axis=0)
+    )
 
 
 def fuse_places(rankings: Sequence[Mapping[int, float]]) -> list[tuple[int, float]]:

@@ -15,7 +15,7 @@ from stategate.language.utterance import is_same_wish
 from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.home import thread_of
 from stategate.stores.memory import schema as tables
-from stategate.stores.memory.records import TRUSTED, Fact, Turn, Written, trust_of
+from stategate.stores.memory.records import TRUST, TRUSTED, Fact, Turn, Written
 from stategate.stores.memory.schema import among
 
 Row = Mapping[str, Any]
@@ -38,7 +38,8 @@ def write_turn(
         "user": user,
         **{name: getattr(turn, name) for name in kept},
         "at": now,
-        "trust": trust_of(turn.source),
+        # A source such as "tool:search" is a tool; an unknown one is trusted the least.
+        "trust": TRUST.get(turn.source.partition(":")[0], min(TRUST.values())),
         "vector": np.stack([turn.vector, *turn.more]).astype("<f2").tobytes(),
         "dimension": len(turn.vector),
     }

@@ -12,11 +12,6 @@ TRUST: Mapping[str, float] = {"user": 1.0, "agent": 0.6, "document": 0.2, "tool"
 TRUSTED = 0.5
 
 
-def trust_of(source: str) -> float:
-    """Return the trust of a source such as ``user`` or ``tool:search``; of an unknown one the least."""
-    return TRUST.get(source.partition(":")[0], min(TRUST.values()))
-
-
 @dataclass(frozen=True)
 class Statement:
     """What a turn states, and since when (Unix seconds); a standing wish says how to answer."""
