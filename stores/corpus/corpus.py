@@ -213,13 +213,13 @@ def prepare(corpus: Corpus, chunking: Chunking) -> tuple[list[Passage], Lexical]
     target = folder / f"{chunking}-{key}.json"
     try:
         kept = parse_json(target.read_bytes())
-        return [Passage(*row) for row in kept["passages"]], Lexical.of_plain(kept["bm25"])
+        return [Passage(*row) for row in kept["passages"]], Lexical.from_json(kept["bm25"])
     except UNREADABLE:
         pass
     passages = corpus.passages(chunking)
     lexical = Lexical([titled(passage) for passage in passages])
     try:
-        kept = {"passages": list(map(astuple, passages)), "bm25": lexical.plain()}
+        kept = {"passages": list(map(astuple, passages)), "bm25": lexical.to_json()}
         write_bytes(target, json.dumps(kept).encode())
         for old in {*folder.glob(f"{chunking}-*")} - {target}:
             shutil.rmtree(old) if old.is_dir() else old.unlink()

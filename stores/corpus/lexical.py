@@ -79,7 +79,8 @@ class Lexical:
         weights = np.array([self._rarity(token) for token in tokens])
         held = np.zeros((len(tokens), len(self)), bool)
         for row, token in zip(held, tokens, strict=True):
-            row[np.array(self._postings.get(token, ((),))[0], int)] = True
+            if token in self._postings:
+                row[np.array(self._postings[token][0])] = True
         total = float(weights.sum()) or 1.0
         return [float(weights @ held[:, group].any(axis=1)) / total for group in map(list, groups)]
 
@@ -87,14 +88,14 @@ class Lexical:
         count = len(self._postings[token][0]) if token in self._postings else 0
         return float(np.log(1 + (len(self) - count + 0.5) / (count + 0.5)))
 
-    def plain(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the index of texts that were split by :func:`words` as values that JSON takes."""
         postings = {word: [*map(_text_of, own)] for word, own in self._postings.items()}
         return {"lengths": _text_of(self._lengths), "postings": postings}
 
     @classmethod
-    def of_plain(cls, kept: Mapping[str, Any]) -> "Lexical":
-        """Return the index of :meth:`plain`. Raises one of ``errors.UNREADABLE``."""
+    def from_json(cls, kept: Mapping[str, Any]) -> "Lexical":
+        """Return the index of :meth:`to_json`. Raises one of ``errors.UNREADABLE``."""
         lexical = cls()
         lexical._lengths = _array_of(kept["lengths"])
         lexical._total = sum(lexical._lengths)
