@@ -323,10 +323,11 @@ def score_choices(
     """
     parsed = parse(text)
     keys = frozenset(token.key for token in content(title))
-    whole = [_longest([locate(parsed, v, name) for v in values]) for name, values in choices]
+    every = [_Compared(parsed, name, values, keys) for name, values in choices]
+    # The words of the value that the instruction says with most of them.
+    whole = [max(compared.whole_sets, key=len, default=frozenset()) for compared in every]
     scores = []
-    for (name, values), mine in zip(choices, whole, strict=True):
-        compared = _Compared(parsed, name, values, keys)
+    for (name, values), compared, mine in zip(choices, every, whole, strict=True):
         others = [other for other in whole if other is not mine]
         # The words that another choice says better.
         claimed = frozenset(p for other in others if len(other) > len(mine) for p in other)
@@ -343,11 +344,6 @@ def score_choices(
         spans = tuple(compared.spans)
         scores.append(ChoiceScores(name, values, requested, tuple(excluded.tolist()), none, spans))
     return tuple(scores)
-
-
-def _longest(spans: Sequence[Span]) -> tuple[int, ...]:
-    """Return the places of the value that the instruction says with most words."""
-    return max((span.places for span in spans if span.is_whole), key=len, default=())
 
 
 def columns(part: str, rows: Sequence[Mapping[str, float]]) -> Floats:

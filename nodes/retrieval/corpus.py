@@ -24,6 +24,7 @@ from stategate.stores.corpus.corpus import Corpus, prepare, titled
 from stategate.stores.corpus.lexical import Lexical
 from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.corpus.vectors import Vectors
+from stategate.stores.errors import warn_once
 from stategate.stores.http import is_web
 from stategate.stores.progress import Progress
 
@@ -67,6 +68,8 @@ class TextIndex:
         """
         if not query.strip() or not self.passages:
             return []
+        if how == "rrf":
+            warn_once("the ranking 'rrf' is gone: 'hybrid' ranks in its place")
         vector = self.embedder.embed([query])[0]
         if how == "dense":
             return self.nearest(vector, k)
@@ -77,18 +80,16 @@ class TextIndex:
         nearest = [position for position, _ in first[: max(NEAR, k)]]
         parts = (dense, words, self._sentences(nearest, vector))
         fused = fuse_places([{p: part[p] for p in nearest if p in part} for part in parts])
-        query_stems = set(stems(query))
-        total = [(p, score + NAMED * self._is_named(p, query_stems)) for p, score in fused]
+        query_stems, total = set(stems(query)), []
+        for position, score in fused:
+            title = set(stems(self.passages[position].title))
+            is_named = bool(title) and title <= query_stems
+            total.append((position, score + NAMED * is_named))
         return sorted(total, key=lambda item: -item[1])[:k]
 
     def _dense(self, query: str, vector: Vector, k: int) -> dict[int, float]:
         """Return the cosines of the passages that may matter for ``query``, by position."""
         return dict(self.nearest(vector, k))
-
-    def _is_named(self, position: int, query_stems: set[str]) -> bool:
-        """Say whether a question's words hold the whole title of a passage's document."""
-        title = set(stems(self.passages[position].title))
-        return bool(title) and title <= query_stems
 
     def _sentences(self, positions: Sequence[int], vector: Vector) -> dict[int, float]:
         """Return the cosine of each passage's nearest sentence (read with the title in front)."""
