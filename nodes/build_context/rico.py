@@ -20,7 +20,7 @@ from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.protocols import ContextBuilder, ContextRequest, Embedder
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.page import describe
-from stategate.nodes.retrieval.ranking import Scores, bm25_over, fuse
+from stategate.nodes.retrieval.ranking import Scores, bm25, cosine, fuse
 from stategate.stores.corpus.chunking import Chunking
 from stategate.stores.text import one_line
 
@@ -73,10 +73,9 @@ def weigh(
     parts = {GRADIENT: gradient(backend(), document_states(backend(), documents), question)}
     for partner in partners:
         if partner == "embedder":
-            rows = embedder().embed([question, *texts])
-            parts[partner] = np.asarray(rows[1:] @ rows[0], dtype=float)
+            parts[partner] = cosine(embedder(), question, texts)
         else:
-            parts[partner] = bm25_over(texts, stemmed=partner == "bm25_stem").scores(question)
+            parts[partner] = bm25(question, texts, stemmed=partner == "bm25_stem")
     fused = fuse(list(parts.values())) / len(parts)
     return Ranking(fused if partners else parts[GRADIENT], softmax(fused), parts)
 

@@ -1,4 +1,4 @@
-"""Scores of candidates by words, and several rankings made one."""
+"""Scores of candidates by words and embeddings, and several rankings made one."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from stategate.nodes.protocols import Embedder
 from stategate.stores.corpus.lexical import Lexical, stemmer, stop_words
 
 Scores = NDArray[np.float64]
@@ -24,6 +25,19 @@ def bm25_over(texts: Sequence[str], *, stemmed: bool = False) -> Lexical:
         return list(stemmer("porter").stemWords(terms)) if stemmed else terms
 
     return Lexical(texts, tokens, k1=1.5, repeats=False)
+
+
+def bm25(question: str, texts: Sequence[str], *, stemmed: bool = False) -> Scores:
+    """Score the candidates of one question (see :func:`bm25_over`)."""
+    return bm25_over(texts, stemmed=stemmed).scores(question)
+
+
+def cosine(embedder: Embedder, question: str, texts: Sequence[str]) -> Scores:
+    """Score the candidates of one question by the cosine of embeddings."""
+    if not texts:
+        return np.zeros(0)
+    rows = embedder.embed([question, *texts])
+    return np.asarray(rows[1:] @ rows[0], dtype=float)
 
 
 def fuse(scores: Sequence[Sequence[float] | Scores]) -> Scores:

@@ -24,7 +24,7 @@ from stategate.nodes.models.documents import shared_backend
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.ranking import bm25_over
+from stategate.nodes.retrieval.ranking import bm25
 from stategate.nodes.retrieval.remember import owned_by
 from stategate.nodes.write_memory.long_term import LongTermMemory, memory_place
 from stategate.stores.corpus.chunking import Passage
@@ -287,8 +287,7 @@ def rank(settings: RankSettings) -> None:
     question = settings.question
     documents = documents_of(settings.corpus)
     if len(documents) > settings.candidates:  # those that BM25 puts first, in the corpus's order
-        index = bm25_over([document.as_text() for document in documents], stemmed=True)
-        scores = index.scores(question)
+        scores = bm25(question, [document.as_text() for document in documents], stemmed=True)
         first = np.argsort(-scores, kind="stable")[: settings.candidates]
         documents = [documents[i] for i in sorted(first)]
     if not documents:
