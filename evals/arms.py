@@ -19,7 +19,7 @@ from stategate.envs.messages.needs import needed_parts
 from stategate.nodes.build_context.messages.decisions import Audit, Decisions
 from stategate.nodes.build_context.messages.parts import rendered
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
-from stategate.nodes.retrieval.history import chunks_of, visible_text
+from stategate.nodes.retrieval.history import chunks_of
 from stategate.stores.errors import UserError
 from stategate.stores.files import read_yaml
 from stategate.stores.tokens import truncate
@@ -151,7 +151,7 @@ def _oracle(budget: int, thread: Messages) -> Arm:
         if isinstance(message, ToolMessage):
             text = bounded(text_of(message))
             chunks = chunks_of(str(place), text)
-            visible = {chunks[i].id: visible_text(chunks[i]) for i in chosen.get(place, ())}
+            visible = {chunks[i].id: chunks[i].text.strip() for i in chosen.get(place, ())}
             rendering = rendered("", text, chunks, visible, "")
             reduced[place] = with_text(message, rendering.text)
 

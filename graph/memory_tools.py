@@ -18,13 +18,13 @@ from pydantic import Field
 
 from stategate.graph.state import memory_owner
 from stategate.nodes.models.embedders import MiniLM
-from stategate.nodes.models.judge import judged_question
+from stategate.nodes.models.judge import answer_chances
 from stategate.nodes.observe.qa import CorpusRetriever
 from stategate.nodes.protocols import EmbedderParams
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.remember import MemoryPlace, owned_by, texts_of
 from stategate.stores.errors import UserError
-from stategate.stores.memory.recall import Limits
+from stategate.stores.memory.recall import Limits, asked_of
 from stategate.stores.memory.records import TRUSTED, Fact, Turn
 from stategate.stores.progress import reports_to
 from stategate.stores.text import day_of, one_line
@@ -61,9 +61,10 @@ def memory_tools(
 
     def memory_search(words: Text, k: Count = 5) -> str:
         """Find what is remembered from earlier conversations about these words."""
-        query = judged_question(words, resources.embedder)
-        facts, _ = store.recall(owner(), query, Limits(facts=min(max(k, 1), _MAX_HITS)))
-        return "\n".join(map(_fact_line, facts))[:_MAX_OUTPUT] or "nothing is remembered"
+        asked = asked_of(words, resources.embedder, judge=answer_chances)
+        found = store.recall(owner(), asked, Limits(facts=min(max(k, 1), _MAX_HITS)))
+        lines = [_fact_line(fact) for fact in found if not fact.left_out]
+        return "\n".join(lines)[:_MAX_OUTPUT] or "nothing is remembered"
 
     def memory_write(question: Text, answer: Text) -> str:
         """Remember for later conversations that this question has this answer."""

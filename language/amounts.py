@@ -21,6 +21,7 @@ LETTER_SIZES: dict[str, str] = _LISTS["sizes"]
 _UNIT_SIZES: dict[str, tuple[str, float]] = {
     unit: (kind, float(size)) for unit, (kind, size) in _LISTS["units"].items()
 }
+_COUNTERS = frozenset(unit for unit, (kind, _) in _UNIT_SIZES.items() if kind == "count")
 _BELOW = {"zero": 0, **CARDINALS, "dozen": 12, "fiver": 5, "tenner": 10}  # a hundred
 _TIMES = {"dozen": 12, "hundred": 100, "thousand": 1000, "grand": 1000}
 _SEVERAL = {"couple": 2, "twin": 2, "double": 2, "triple": 3}
@@ -240,7 +241,7 @@ def _with_units(raw: list[Token], plain: str) -> tuple[Token, ...]:
             unit_index, end = i + 1, raw[i + 1].end
             unit = {'"': "inch", "'": "feet"}.get(raw[unit_index].word, raw[unit_index].word)
         kind, size = _UNIT_SIZES.get(unit, ("", 0.0))
-        if not unit and i > 1 and raw[i - 1].word == "of" and _counts(raw[i - 2]):
+        if not unit and i > 1 and raw[i - 1].word == "of" and raw[i - 2].word in _COUNTERS:
             kind, size = "count", 1.0
         out.append(replace(token, end=end, unit=kind, size=token.value * size))
     return _spread(out, plain)
@@ -249,16 +250,11 @@ def _with_units(raw: list[Token], plain: str) -> tuple[Token, ...]:
 def _joins_numbers(raw: list[Token], i: int, is_behind_number: bool) -> bool:
     """Say whether a word only tells how numbers belong together: "pack of 3", "8 x 10"."""
     after = [token.value is not None for token in raw[i + 1 : i + 3]]
-    if _counts(raw[i]) and len(after) == 2 and raw[i + 1].word == "of":
+    if raw[i].word in _COUNTERS and len(after) == 2 and raw[i + 1].word == "of":
         return after[1]
     is_joint = raw[i].word in ("x", "by") and is_behind_number
-    is_joint = is_joint or (raw[i].word == "of" and i > 0 and _counts(raw[i - 1]))
+    is_joint = is_joint or (raw[i].word == "of" and i > 0 and raw[i - 1].word in _COUNTERS)
     return is_joint and bool(after) and after[0]
-
-
-def _counts(token: Token) -> bool:
-    """Say whether a word counts what comes behind it: "pack of 3"."""
-    return _UNIT_SIZES.get(token.word, ("", 0.0))[0] == "count"
 
 
 def _is_unit(following: Token, number: Token, plain: str) -> bool:

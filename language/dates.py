@@ -190,11 +190,6 @@ def _weekday(match: re.Match[str]) -> int:
 # Rules: what a match means on a day ----------------------------------------------------------------
 
 
-def _near(match: re.Match[str], today: datetime) -> _Times:
-    """Read "yesterday", "tonight", "the day after tomorrow"."""
-    return _days(today, _NEAR[match[0].lower()])
-
-
 def _counted(match: re.Match[str], today: datetime) -> _Times | None:
     """Read "three weeks ago", "in two months", "a year from now"."""
     sign = 1 if match["ahead"] or match["later"] else -1
@@ -220,13 +215,20 @@ def _relative(match: re.Match[str], today: datetime) -> _Times | None:
     return _moved(today, step, unit)
 
 
-def _dated(match: re.Match[str], today: datetime) -> _Times:
-    """Read "8 May 2023", "on the 8th of May", "on 31.12.", "last Halloween"."""
+def _dated(match: re.Match[str], today: datetime) -> _Times | None:
+    """Read "8 May 2023", "on the 8th of May", "on 31.12.", "2024-02-29", "last Halloween".
+
+    Of "5/20/2024" what is above twelve is the day.
+    """
     groups = match.groupdict()
     if "feast" in groups:
         month, day = _FEASTS[groups["feast"].lower().replace("’", "'")]
     else:
         month, day = _month_number(groups["month"]), int(_number(groups["day"]))
+    if groups.get("sign") == "/" and match.start("day") < match.start("year"):
+        if month <= 12 and day <= 12 and month != day:
+            return None  # 5/6/2024 is in May or in June
+        month, day = sorted((month, day))
     return _yearly(match, today, lambda year: _days(datetime(year, month, day, tzinfo=UTC), 0))
 
 
@@ -242,16 +244,6 @@ def _part_of_month(match: re.Match[str], today: datetime) -> _Times:
     if part in ("end", "late"):
         return start + timedelta(days=20), end
     return _days(start, 0 if part in ("beginning", "start", "early") else 10, 10)
-
-
-def _iso(match: re.Match[str], today: datetime) -> _Times | None:
-    """Read "2024-02-29", "2024/2/29", "29.2.2024"; of "5/20/2024" what is above twelve is the day."""
-    year, month, day = (int(match[name]) for name in ("year", "month", "day"))
-    if "/" in match[0] and match.start("day") < match.start("year"):
-        if month <= 12 and day <= 12 and month != day:
-            return None  # 5/6/2024 is in May or in June
-        month, day = min(month, day), max(month, day)
-    return _days(datetime(year, month, day, tzinfo=UTC), 0)
 
 
 def _weekday_of_week(match: re.Match[str], today: datetime) -> _Times:
@@ -283,8 +275,8 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     def of(pattern: str, rule: _Rule) -> tuple[re.Pattern[str], _Rule]:
         return re.compile(rf"\b(?:{pattern})(?!\w)", re.IGNORECASE), rule
 
-    yield of(rf"{_YEAR}(?P<sign>[-/])(?P<month>\d\d?)(?P=sign)(?P<day>\d\d?)", _iso)
-    yield of(rf"(?:on )?(?P<day>\d\d?)(?P<sign>[./])(?P<month>\d\d?)(?P=sign){_YEAR}", _iso)
+    yield of(rf"{_YEAR}(?P<sign>[-/])(?P<month>\d\d?)(?P=sign)(?P<day>\d\d?)", _dated)
+    yield of(rf"(?:on )?(?P<day>\d\d?)(?P<sign>[./])(?P<month>\d\d?)(?P=sign){_YEAR}", _dated)
     yield of(r"(?<=on )(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?!\d)", _dated)
     yield of(
         r"(?:at |in )?(?:the )?(?P<part>(?:beginning|start|middle|end)(?= of )|early|late|mid)"
@@ -293,7 +285,8 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     )
     yield of(rf"(?:on )?(?:the )?{_DAY}(?: of)? {_MONTH}(?:,? {_YEAR})?", _dated)
     yield of(rf"(?:on )?{_MONTH} (?:the )?{_DAY}(?:,? {_YEAR})?", _dated)
-    yield of("|".join(sorted(_NEAR, key=len, reverse=True)), _near)
+    near = "|".join(sorted(_NEAR, key=len, reverse=True))
+    yield of(near, lambda match, today: _days(today, _NEAR[match[0].lower()]))
     yield of(rf"(?:on )?{_WEEKDAY}(?: of)? (?P<which>last|this|next) week", _weekday_of_week)
     yield of(r"(?P<which>last|this|next) week(?: on)? " + _WEEKDAY, _weekday_of_week)
     yield of(rf"(?:in )?(?P<which>(?:the )?last|this|next) {_SEASON}(?: of {_YEAR})?", _season)

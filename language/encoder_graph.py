@@ -8,6 +8,7 @@ with it.
 """
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -52,19 +53,19 @@ class _Graph:
         self._weights = weights
         self._nodes: list[NodeProto] = []
         self._constants: list[TensorProto] = []
-        self._names = 0
+        self._names = (f"t{number}" for number in count(1))
 
     def add(
         self, kind: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any
     ) -> str:
         """Add an operator; the names of several outputs stand side by side."""
-        names = [self._name() for _ in range(outputs)]
+        names = [next(self._names) for _ in range(outputs)]
         self._nodes.append(helper.make_node(kind, inputs, names, domain=domain, **attributes))
         return " ".join(names)
 
     def constant(self, values: NDArray[Any] | np.generic) -> str:
         """Add a tensor."""
-        name = self._name()
+        name = next(self._names)
         self._constants.append(numpy_helper.from_array(np.asarray(values), name))
         return name
 
@@ -106,7 +107,3 @@ class _Graph:
         operators = [helper.make_opsetid("", 21), helper.make_opsetid(_OURS, 1)]
         model = helper.make_model(graph, opset_imports=operators, ir_version=10)
         return bytes(model.SerializeToString())
-
-    def _name(self) -> str:
-        self._names += 1
-        return f"t{self._names}"

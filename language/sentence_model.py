@@ -123,7 +123,7 @@ def sentence_model() -> SentenceModel:
 
 
 @cache
-def adapted_model(checkpoint: str) -> tuple[SentenceModel, Floats, Floats]:
+def adapted_model(checkpoint: str | Path) -> tuple[SentenceModel, Floats, Floats]:
     """Return the model with a checkpoint's adapter, and the weight and bias of its last layer."""
     arrays = {k: v.astype(np.float32) for k, v in load_checkpoint(checkpoint)[0].items()}
     return sentence_model().adapted(arrays), arrays["head/weight"], arrays["head/bias"]

@@ -6,10 +6,8 @@ A low-rank adapter on the sentence model reads both together (``stategate train 
 """
 
 from collections.abc import Sequence
-from functools import cache
 
-from stategate.language.instruction.weights import load_checkpoint
-from stategate.language.pairs import PairReader
+from stategate.language.pairs import pair_chances
 from stategate.language.sentences import clauses
 
 #: Probability from which a statement counts as ended: a false end denies what still holds.
@@ -27,10 +25,5 @@ def end_chances(pairs: Sequence[tuple[str, str]]) -> list[float]:
         for earlier, later in pairs
     ]
     every = [pair for own in read for pair in own]
-    chances = dict(zip(every, _reader().chances(every), strict=True))
+    chances = dict(zip(every, pair_chances("update", every), strict=True))
     return [min((chances[pair] for pair in own), default=0.0) for own in read]
-
-
-@cache
-def _reader() -> PairReader:
-    return PairReader(*load_checkpoint("update"))

@@ -50,7 +50,6 @@ def _logits(sentence: str) -> Floats:
     return np.asarray(model.states(sentence)[0].mean(axis=0) @ weight.T + bias)
 
 
-@lru_cache(maxsize=4096)
 def read_sentence(sentence: str) -> Utterance:
     """Return what one sentence is for, with the probability."""
     logits = _logits(sentence)

@@ -12,18 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, SupportsFloat, TypeVar, cast, runtime_checkable
 
-import numpy as np
 from langchain_core.messages import BaseMessage, HumanMessage
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from stategate.envs.protocols import Chunk, Fragment, FragmentRole, Observation, Session, View
 from stategate.nodes.experience.adapter import ExperienceAdapter
+from stategate.stores.embeddings import Embedder as Embedder
+from stategate.stores.embeddings import Vector as Vector
 from stategate.stores.errors import UserError
 from stategate.stores.traces import Event
 
 T = TypeVar("T")
-Vector = NDArray[np.float32]
 SLOTS = ("env", "llm", "embedder", "updater", "context", "actor", "memory")
 
 
@@ -261,17 +260,6 @@ class Updater(Protocol):
 
     def update(self, state: Vector | None, events: Sequence[Event]) -> Vector | None:
         """Return the state after ``events``; O(1) per event."""
-        ...
-
-
-class Embedder(Protocol):
-    """A text encoder: texts to unit vectors."""
-
-    name: str
-    dimension: int
-
-    def embed(self, texts: Sequence[str]) -> Vector:
-        """Return float32 unit rows, shape ``(len(texts), dimension)``; each text is computed once."""
         ...
 
 

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import sqlalchemy as sa
@@ -23,6 +23,18 @@ from stategate.stores.sql import Damaged, Database, Schema, Text, create_tables
 
 Vector = NDArray[np.float32]
 Compute = Callable[[Sequence[str]], Vector]
+
+
+class Embedder(Protocol):
+    """A text encoder: texts to unit vectors."""
+
+    name: str
+    dimension: int
+
+    def embed(self, texts: Sequence[str]) -> Vector:
+        """Return float32 unit rows, shape ``(len(texts), dimension)``; each text is computed once."""
+        ...
+
 
 _embeddings = sa.Table(
     "embeddings",

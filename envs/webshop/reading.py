@@ -12,7 +12,7 @@ from stategate.envs.protocols import Clause, ClauseRole, StateInput, target_of
 from stategate.envs.webshop.pages import CLICKED, MARKED, RESULTS, SEPARATOR, dollars
 from stategate.language.instruction.aligned import VALUED, AlignedInstruction
 from stategate.language.instruction.choices import ChoiceScores, covered, locate, score_choices
-from stategate.language.instruction.parsed import ROLES, ParsedInstruction, parse, phrases
+from stategate.language.instruction.parsed import ROLES, ParsedInstruction, parse
 from stategate.stores.text import one_line
 from stategate.stores.traces import Event
 
@@ -159,7 +159,7 @@ def clauses(instruction: str) -> list[Clause]:
             probability=float(parsed.roles[list(run), ROLES.index(role)].mean()),
         )
         for role in roles
-        for run in phrases(parsed, (role,))
+        for run in parsed.phrases(role)
         for start, end in [(parsed.tokens[run[0]].start, parsed.tokens[run[-1]].end)]
     ]
     limit = parsed.limit

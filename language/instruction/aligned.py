@@ -15,7 +15,7 @@ from stategate.language.instruction.choices import (
     score_choices,
     sigmoid,
 )
-from stategate.language.instruction.parsed import ROLES, ParsedInstruction, parse, phrases
+from stategate.language.instruction.parsed import ROLES, ParsedInstruction, parse
 from stategate.language.instruction.tagger import TAGS
 from stategate.language.instruction.weights import Floats
 
@@ -69,7 +69,7 @@ class AlignedInstruction:
     def phrase_shares(self, text: str, *roles: str) -> list[float]:
         """Return for each phrase of ``roles`` the share of its words that ``text`` says."""
         cover = covered(self.parsed, text)
-        return [sum(cover[i] for i in run) / len(run) for run in phrases(self.parsed, roles)]
+        return [sum(cover[i] for i in run) / len(run) for run in self.parsed.phrases(*roles)]
 
     def written(self, *roles: str) -> str:
         """Return what to write where text is wanted: the words of ``roles`` ("" if none).
@@ -146,7 +146,7 @@ class AlignedInstruction:
         said_keys = {token.key for token in content(self.title)}
         said_keys |= {parsed.tokens[p].key for span in sure for p in span.places}
         gaps = [gap_sizes(parsed, frozenset(s.places), frozenset(said_keys), set()) for s in sure]
-        groups = phrases(parsed, ("thing", "property"))
+        groups = parsed.phrases("thing", "property")
         return {
             "values missing": missing.sum() / 3,
             "sure values missing": missing[missing > VALUED].sum() / 3,

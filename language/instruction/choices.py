@@ -37,7 +37,11 @@ class Span:
 def token_matches(parsed: ParsedInstruction, key: Token) -> tuple[tuple[int, float], ...]:
     """Return (place, quality) of each token that matches ``key``, up to spelling mistakes."""
     if key.value is not None:
-        scored = ((i, same(key, parsed.tokens[i])) for i in parsed.numbers)
+        scored = (
+            (i, same(key, token))
+            for i, token in enumerate(parsed.tokens)
+            if token.value is not None
+        )
         return tuple((i, quality) for i, quality in scored if quality > 0)
     exact = parsed.places.get(key.key)
     if exact:
@@ -319,35 +323,27 @@ def score_choices(
     """
     parsed = parse(text)
     keys = frozenset(token.key for token in content(title))
-    whole = [_longest([locate(parsed, v, name) for v in values]) for name, values in choices]
+    every = [_Compared(parsed, name, values, keys) for name, values in choices]
+    # The words of the value that the instruction says with most of them.
+    whole = [max(compared.whole_sets, key=len, default=frozenset()) for compared in every]
     scores = []
-    for (name, values), mine in zip(choices, whole, strict=True):
-        compared = _Compared(parsed, name, values, keys)
+    for (name, values), compared, mine in zip(choices, every, whole, strict=True):
         others = [other for other in whole if other is not mine]
         # The words that another choice says better.
         claimed = frozenset(p for other in others if len(other) > len(mine) for p in other)
         compared.explained |= {parsed.tokens[p].key for other in others for p in other}
         rows = [compared.row(i, claimed) for i in range(len(values))]
-        requested, excluded, none = _judged(rows, compared.none(rows)) if rows else ([], [], 1.0)
+        if not rows:
+            scores.append(ChoiceScores(name, values, (), (), 1.0))
+            continue
+        out, of_none = layered("value", rows), columns("none", [compared.none(rows)])[0]
+        last = of_none @ array("none/w1")[:, 0] + array("none/b1")[0]
+        chances = softmax(np.append(out[:, 0], last))
+        excluded = (1 - chances[:-1]) * sigmoid(out[:, 1])
+        requested, none = tuple(chances[:-1].tolist()), float(chances[-1])
         spans = tuple(compared.spans)
-        scores.append(ChoiceScores(name, values, tuple(requested), tuple(excluded), none, spans))
+        scores.append(ChoiceScores(name, values, requested, tuple(excluded.tolist()), none, spans))
     return tuple(scores)
-
-
-def _longest(spans: Sequence[Span]) -> tuple[int, ...]:
-    """Return the places of the value that the instruction says with most words."""
-    return max((span.places for span in spans if span.is_whole), key=len, default=())
-
-
-def _judged(
-    rows: Sequence[Mapping[str, float]], none: Mapping[str, float]
-) -> tuple[list[float], list[float], float]:
-    """Return P(requested), P(excluded) of each value, and P(none is requested)."""
-    out = layered("value", rows)
-    of_none = columns("none", [none])[0] @ array("none/w1")[:, 0] + array("none/b1")[0]
-    chances = softmax(np.append(out[:, 0], of_none))
-    ruled_out = (1 - chances[:-1]) * sigmoid(out[:, 1])
-    return chances[:-1].tolist(), ruled_out.tolist(), float(chances[-1])
 
 
 def columns(part: str, rows: Sequence[Mapping[str, float]]) -> Floats:

@@ -138,18 +138,11 @@ def name_features(reading: GoalReading, slot: str, name: str) -> tuple[float, ..
         if likeness == 1.0 or _is_form_of(stretch, name):
             same, most_same, likeness = 1.0, max(most_same, chance), 1.0
         alike, most_alike = max(alike, likeness), max(most_alike, likeness * chance)
-    is_trained = name in trained
-    sure = math.log(trained.get(name, 0.0) + _FLOOR)
-    other = math.log(trained.get(OTHER, 0.0) + _FLOOR)
-    return (
-        sure if is_trained else 0.0,
-        0.0 if is_trained else 1.0,
-        0.0 if is_trained else other,
-        same,
-        most_same,
-        alike,
-        most_alike,
-    )
+    if name in trained:
+        known = math.log(trained[name] + _FLOOR), 0.0, 0.0
+    else:
+        known = 0.0, 1.0, math.log(trained.get(OTHER, 0.0) + _FLOOR)
+    return (*known, same, most_same, alike, most_alike)
 
 
 def rank_names(

@@ -66,11 +66,6 @@ class ParsedInstruction:
         return positions
 
     @cached_property
-    def numbers(self) -> tuple[int, ...]:
-        """The places of numbers."""
-        return tuple(i for i, token in enumerate(self.tokens) if token.value is not None)
-
-    @cached_property
     def silent(self) -> NDArray[np.bool_]:
         """Whether each token is a function word or of the limit."""
         words = enumerate(self.tokens)
@@ -116,13 +111,17 @@ class ParsedInstruction:
 
     def span_of(self, name: str) -> tuple[int, int] | None:
         """Return where the first stretch of a tag is, without function words at its ends."""
-        for run in self.runs(self.tags, (_TAG[name],)):
+        for run in self._runs(self.tags, (_TAG[name],)):
             content = [self.tokens[i] for i in run if not self.tokens[i].is_small]
             if content:
                 return content[0].start, content[-1].end
         return None
 
-    def runs(self, chances: Floats, columns: Collection[int]) -> list[tuple[int, ...]]:
+    def phrases(self, *roles: str) -> list[tuple[int, ...]]:
+        """Return the runs of words that most likely are of ``roles``, as places of tokens."""
+        return self._runs(self.roles, [ROLES.index(role) for role in roles])
+
+    def _runs(self, chances: Floats, columns: Collection[int]) -> list[tuple[int, ...]]:
         """Return the runs of a clause's tokens with the same likeliest column, one of ``columns``."""
         best = chances.argmax(axis=1)
         groups = itertools.groupby(range(len(best)), key=lambda i: (best[i], self.clause[i]))
@@ -211,9 +210,3 @@ def _amount(words: Sequence[Token], place: int) -> float:
     return (
         token.money * 1000 if after and after[0].word == "k" and after[0].is_glued else token.money
     )
-
-
-@lru_cache(maxsize=4096)
-def phrases(parsed: ParsedInstruction, roles: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the runs of words that most likely are of ``roles``, as places of tokens."""
-    return tuple(parsed.runs(parsed.roles, [ROLES.index(role) for role in roles]))

@@ -5,6 +5,7 @@ A low-rank adapter on the sentence model (LoRA, Hu et al. 2021) reads each word 
 sentences for several worlds (``stategate train tagger``).
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -24,10 +25,9 @@ _READ = 2000  # words that are read; all after them is talk
 
 def token_places(words: Sequence[Token], offsets: Sequence[tuple[int, int]]) -> list[int]:
     """Return for each word piece the place of the token that it belongs to, -1 for none."""
-    places, at = [], 0
+    ends, places = [word.end for word in words], []
     for start, end in offsets:
-        while at < len(words) and words[at].end <= start:
-            at += 1
+        at = bisect_right(ends, start)
         is_within = at < len(words) and end > start and words[at].start < end
         places.append(at if is_within else -1)
     return places

@@ -40,7 +40,7 @@ def install(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None
     """Read with these weights from now on: for a trainer, whose later parts read by its earlier."""
     global _installed
     _installed = (arrays, meta)
-    for cached in (array, labels, word_places, meaning_of, likeness):
+    for cached in (array, labels, _meanings, likeness):
         cached.cache_clear()
 
 
@@ -76,24 +76,18 @@ def softmax(logits: Floats) -> Floats:
 
 
 @cache
-def word_places() -> dict[str, int]:
-    """Return the row of each stem in the table of meanings."""
-    words = bytes(array("meaning/words")).decode().split()
-    return {word: i for i, word in enumerate(words)}
-
-
-@lru_cache(maxsize=16384)
-def meaning_of(key: str) -> Floats:
-    """Return (d,), a stem's meaning as a vector of length 1; zeros where it is unknown."""
-    vectors, place = array("meaning/vectors"), word_places().get(key)
-    if place is None:
-        return np.zeros(vectors.shape[1], dtype=np.float32)
-    vector: Floats = vectors[place].astype(np.float32)
-    unit: Floats = vector / (float(np.linalg.norm(vector)) or 1.0)
-    return unit
+def _meanings() -> dict[str, Floats]:
+    """Return the meaning of each stem that is known, a vector of length 1."""
+    stems = bytes(array("meaning/words")).decode().split()
+    vectors = array("meaning/vectors").astype(np.float32)
+    return {
+        stem: row / (float(np.linalg.norm(row)) or 1.0)
+        for stem, row in zip(stems, vectors, strict=True)
+    }
 
 
 @lru_cache(maxsize=65536)
 def likeness(one: str, other: str) -> float:
     """Return the cosine (0 to 1) of two stems' meanings; 0 where one is unknown."""
-    return max(0.0, float(meaning_of(one) @ meaning_of(other)))
+    known = _meanings()
+    return max(0.0, float(known[one] @ known[other])) if one in known and other in known else 0.0

@@ -12,7 +12,6 @@ from functools import lru_cache
 from stategate.envs.protocols import target_of
 from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.language.instruction.choices import ChoiceScores
-from stategate.language.instruction.parsed import phrases
 from stategate.nodes.experience.adapter import OPEN
 from stategate.nodes.protocols import BuiltContext, Piece, Step, WorldProfile
 from stategate.stores.text import one_line
@@ -278,8 +277,8 @@ class PageFeatures:
             "steps": min(step, _STEPS) / 10,
             **{f"from {late}": float(step >= late) for late in (9, 13, 16)},
             "steps left": max(_STEPS - step, 0) / _STEPS,
-            "properties asked": min(len(phrases(goal.parsed, ("property",))), 5) / 3,
-            "nothing described": float(not phrases(goal.parsed, ("property", "thing"))),
+            "properties asked": min(len(goal.parsed.phrases("property")), 5) / 3,
+            "nothing described": float(not goal.parsed.phrases("property", "thing")),
             "amount limited": float(goal.parsed.limit is not None),
             "opened": min(len(self._notes), 6) / 3,
             "has entries": float(bool(self._entries)),

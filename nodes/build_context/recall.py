@@ -30,7 +30,7 @@ from stategate.nodes.build_context.assemble import (
     page_piece,
     size_of,
 )
-from stategate.nodes.models.judge import following_up, judged_question
+from stategate.nodes.models.judge import answer_chances, following_up
 from stategate.nodes.protocols import (
     BuiltContext,
     ContextBuilder,
@@ -82,7 +82,7 @@ class ConversationContext(ContextParams):
 
     retrieval: Retrieval = Field(
         default="hybrid",
-        description="'dense' cosine, 'rrf' cosine and BM25, 'hybrid' also sentences",
+        description="'dense' cosine, 'hybrid' also BM25 and sentences ('rrf', removed, means it)",
     )
     history_tokens: int = Field(
         default=600, ge=0, description="tokens the conversation may have in the prompt (0: none)"
@@ -216,11 +216,13 @@ def remembered_pieces(
     reader: MemoryReader, store: LongTerm, resources: Resources, query: str, room: int
 ) -> list[Piece]:
     """Return pieces for what is remembered about ``query``, at most ``room`` tokens, best first."""
-    judged = judged_question(query, resources.embedder)
+    asked = asked_of(query, resources.embedder, judge=answer_chances)
     limits = Limits(reader.facts, min_trust=reader.min_trust)
-    facts, candidates = store.recall(reader.place.owner, judged, limits)
+    found = store.recall(reader.place.owner, asked, limits)
     lines = [
-        line_piece(f"fact:{fact.id}", "fact", fact_line(fact), score=fact.score) for fact in facts
+        line_piece(f"fact:{fact.id}", "fact", fact_line(fact), score=fact.score)
+        for fact in found
+        if not fact.left_out
     ]
     head = line_piece("memory", "memory", "Remembered from before:\n")
     remaining = room - head.tokens_after
@@ -232,12 +234,12 @@ def remembered_pieces(
         else:
             reason = f"budget: {piece.tokens_before} tokens, {max(remaining, 0)} were left"
             left_out.append(piece.emptied(reason))
-    left_out += [
-        Piece(f"fact:{c.fact}", "fact", "", (), count_tokens(c.text), 0, c.score, (), c.left_out)
-        for c in candidates[:_EXPLAINED]
-        if c.left_out
-    ]
-    best = max((candidate.chance for candidate in candidates), default=0.0)
+    for fact in found[:_EXPLAINED]:
+        if fact.left_out:
+            size, score = count_tokens(fact.text), fact.signals["total"]
+            piece = Piece(f"fact:{fact.id}", "fact", "", (), size, 0, score, (), fact.left_out)
+            left_out.append(piece)
+    best = max((fact.support for fact in found), default=0.0)
     if best < _REMEMBERED:
         reason = f"nothing remembered ({best:.2f} that any fact answers)"
         left_out.append(Piece("nothing remembered", "memory", "", (), 0, 0, best, (), reason))

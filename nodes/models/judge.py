@@ -5,19 +5,10 @@ other people's memories and questions; half have no answer, near misses among th
 """
 
 from collections.abc import Sequence
-from functools import cache
 
-from stategate.language.pairs import PairReader
-from stategate.nodes.protocols import Embedder
-from stategate.stores.assets.weights import load_arrays
-from stategate.stores.memory.recall import Asked, asked_of
+from stategate.language.pairs import pair_chances
 
 _MAX_CHARACTERS = 700  # of a passage that the judge reads
-
-
-@cache
-def _reader(checkpoint: str) -> PairReader:
-    return PairReader(*load_arrays(checkpoint, "judge"))
 
 
 def answer_chances(question: str, texts: Sequence[str], checkpoint: str = "judge") -> list[float]:
@@ -25,7 +16,7 @@ def answer_chances(question: str, texts: Sequence[str], checkpoint: str = "judge
 
     The checkpoint ``judge`` reads facts of memory, ``judge-documents`` sentences of documents.
     """
-    return _reader(checkpoint).chances([(question, text[:_MAX_CHARACTERS]) for text in texts])
+    return pair_chances(checkpoint, [(question, text[:_MAX_CHARACTERS]) for text in texts])
 
 
 def following_up(question: str, about: str) -> str:
@@ -34,10 +25,3 @@ def following_up(question: str, about: str) -> str:
     Put in front, these words would spoil the question for the judge.
     """
     return f"{question} ({about})" if about else question
-
-
-def judged_question(
-    question: str, embedder: Embedder, as_of: float | None = None, at: float | None = None
-) -> Asked:
-    """Return a question for ``LongTerm.recall`` whose facts are judged."""
-    return asked_of(question, embedder, as_of, at, answer_chances)

@@ -18,16 +18,17 @@ from filelock import FileLock
 from stategate.envs.protocols import ANSWER, Chunk
 from stategate.envs.qa.world import HOW_TO_ANSWER
 from stategate.nodes.protocols import Embedder, Vector
-from stategate.nodes.retrieval.ranking import fuse_places, reciprocal_ranks
+from stategate.nodes.retrieval.ranking import fuse_places
 from stategate.stores.corpus.chunking import Chunking, Passage
 from stategate.stores.corpus.corpus import Corpus, prepare, titled
 from stategate.stores.corpus.lexical import Lexical
 from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.corpus.vectors import Vectors
+from stategate.stores.errors import warn_once
 from stategate.stores.http import is_web
 from stategate.stores.progress import Progress
 
-Retrieval = Literal["hybrid", "rrf", "dense"]
+Retrieval = Literal["hybrid", "dense", "rrf"]
 #: Candidates of a ranking that go into the fusion, and those whose sentences are embedded.
 POOL, NEAR = 100, 24
 #: Standard deviations that a passage gains where the question holds its document's whole title.
@@ -62,36 +63,33 @@ class TextIndex:
     def find(self, query: str, k: int, how: Retrieval = "hybrid") -> list[tuple[int, float]]:
         """Return (position, score) of the ``k`` best passages for ``query``, best first.
 
-        ``dense`` is cosine alone; ``rrf`` fuses cosine and BM25 by reciprocal ranks (Cormack et al.,
-        2009); ``hybrid`` adds their standardised scores and that of the nearest sentence, and
-        :data:`NAMED` where the question names the document's whole title.
+        ``dense`` is cosine alone; ``hybrid`` adds the standardised scores of cosine, BM25 and the
+        nearest sentence, and :data:`NAMED` where the question names the document's whole title.
         """
         if not query.strip() or not self.passages:
             return []
+        if how == "rrf":
+            warn_once("the ranking 'rrf' is gone: 'hybrid' ranks in its place")
         vector = self.embedder.embed([query])[0]
         if how == "dense":
             return self.nearest(vector, k)
         pool = max(POOL, k)
         dense = self._dense(query, vector, pool)
         words = dict(self._lexical.search(query, pool))
-        if how == "rrf":
-            return reciprocal_ranks((dense, words))[:k]
         first = fuse_places((dense, words))
         nearest = [position for position, _ in first[: max(NEAR, k)]]
         parts = (dense, words, self._sentences(nearest, vector))
         fused = fuse_places([{p: part[p] for p in nearest if p in part} for part in parts])
-        query_stems = set(stems(query))
-        total = [(p, score + NAMED * self._is_named(p, query_stems)) for p, score in fused]
+        query_stems, total = set(stems(query)), []
+        for position, score in fused:
+            title = set(stems(self.passages[position].title))
+            is_named = bool(title) and title <= query_stems
+            total.append((position, score + NAMED * is_named))
         return sorted(total, key=lambda item: -item[1])[:k]
 
     def _dense(self, query: str, vector: Vector, k: int) -> dict[int, float]:
         """Return the cosines of the passages that may matter for ``query``, by position."""
         return dict(self.nearest(vector, k))
-
-    def _is_named(self, position: int, query_stems: set[str]) -> bool:
-        """Say whether a question's words hold the whole title of a passage's document."""
-        title = set(stems(self.passages[position].title))
-        return bool(title) and title <= query_stems
 
     def _sentences(self, positions: Sequence[int], vector: Vector) -> dict[int, float]:
         """Return the cosine of each passage's nearest sentence (read with the title in front)."""

@@ -50,7 +50,7 @@ class HistorySource:
         if len(chunks) > _EMBEDDED:
             by_words = word_scores(self._query, chunks)
             chunks = tuple(chunks[i] for i in np.argsort(-by_words, kind="stable")[:_EMBEDDED])
-        return nearest(chunks, visible_text, self._embedder, vector, k)
+        return nearest(chunks, lambda part: part.text.strip(), self._embedder, vector, k)
 
     def find(self, query: str, k: int) -> list[tuple[Chunk, float]]:
         """Return up to ``k`` parts that share words with ``query``, best first."""
@@ -82,11 +82,6 @@ def chunks_of(name: str, text: str) -> tuple[Chunk, ...]:
     return tuple(chunks)
 
 
-def visible_text(chunk: Chunk) -> str:
-    """Return a part as a model would read it."""
-    return chunk.text.strip()
-
-
 def excerpt(
     chunks: Sequence[Chunk], indices: Iterable[int], shown: Mapping[str, str] | None = None
 ) -> str:
@@ -99,7 +94,7 @@ def excerpt(
     for i in sorted(chosen.union(*(chunks[i].data["leads"] for i in chosen))):
         if i > last + 1:
             body = f"{body.rstrip()}\n…\n" if body else "…\n"
-        whole = visible_text(chunks[i])
+        whole = chunks[i].text.strip()
         body += chunks[i].text.replace(whole, (shown or {}).get(chunks[i].id) or whole, 1)
         last = i
     return body.rstrip()

@@ -1,4 +1,4 @@
-"""Scores of candidates by words, embeddings and rerankers, and several rankings made one."""
+"""Scores of candidates by words and embeddings, and several rankings made one."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,8 +10,6 @@ from stategate.nodes.protocols import Embedder
 from stategate.stores.corpus.lexical import Lexical, stemmer, stop_words
 
 Scores = NDArray[np.float64]
-#: Scores of some candidates by their indices.
-ByIndex = Mapping[int, float]
 
 
 def bm25_over(texts: Sequence[str], *, stemmed: bool = False) -> Lexical:
@@ -42,26 +40,22 @@ def cosine(embedder: Embedder, question: str, texts: Sequence[str]) -> Scores:
     return np.asarray(rows[1:] @ rows[0], dtype=float)
 
 
-def z_scores(scores: Sequence[float] | Scores) -> Scores:
-    """Return scores with mean 0 and deviation 1; all zeros where they do not differ."""
-    values = np.asarray(scores, dtype=float)
-    if not len(values):
-        return values
-    deviation = values.std()
-    if not np.isfinite(deviation) or deviation < 1e-12:
-        return np.zeros_like(values)
-    return np.asarray((values - values.mean()) / deviation)
-
-
 def fuse(scores: Sequence[Sequence[float] | Scores]) -> Scores:
-    """Return the sum of the z-scores of several rankers."""
-    return np.asarray(np.sum([z_scores(row) for row in scores], axis=0))
+    """Return the sum of the z-scores of several rankers; one that tells nothing apart adds zeros."""
+    rows = np.array(scores, dtype=float)
+    if not rows.size:
+        return np.zeros(0)
+    above, deviations = rows - rows.mean(axis=1, keepdims=True), rows.std(axis=1, keepdims=True)
+    is_apart = np.isfinite(deviations) & (deviations >= 1e-12)
+    return np.asarray(
+        np.divide(above, deviations, where=is_apart, out=np.zeros_like(rows)).sum(axis=0)
+    )
 
 
-def fuse_places(rankings: Sequence[ByIndex]) -> list[tuple[int, float]]:
+def fuse_places(rankings: Sequence[Mapping[int, float]]) -> list[tuple[int, float]]:
     """Fuse rankings of different candidates by the sum of their z-scores, best first.
 
-    A candidate that a ranking lacks gets its lowest score.
+    A candidate that a ranking lacks gets its lowest score; ties keep the lower index.
     """
     indices = sorted({index for scores in rankings for index in scores})
     lowest = [min(scores.values()) if scores else 0.0 for scores in rankings]
@@ -69,18 +63,5 @@ def fuse_places(rankings: Sequence[ByIndex]) -> list[tuple[int, float]]:
         [scores.get(index, low) for index in indices]
         for scores, low in zip(rankings, lowest, strict=True)
     ]
-    return best_first(dict(zip(indices, map(float, fuse(rows)), strict=True))) if indices else []
-
-
-def reciprocal_ranks(rankings: Sequence[ByIndex]) -> list[tuple[int, float]]:
-    """Fuse by reciprocal ranks (Cormack et al., 2009: 60), best first; ties keep the lower index."""
-    fused: dict[int, float] = {}
-    for scores in rankings:
-        for rank, (index, _) in enumerate(best_first(scores), 1):
-            fused[index] = fused.get(index, 0.0) + 1 / (60 + rank)
-    return best_first(fused)
-
-
-def best_first(scores: ByIndex) -> list[tuple[int, float]]:
-    """Return (index, score), best first; ties keep the lower index."""
-    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    fused = fuse(rows)
+    return [(indices[i], float(fused[i])) for i in np.argsort(-fused, kind="stable")]

@@ -18,16 +18,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stategate.language.sentences import passages
 from stategate.nodes.models.embedders import MiniLM
-from stategate.nodes.models.judge import judged_question
+from stategate.nodes.models.judge import answer_chances
 from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import shared_resources
 from stategate.nodes.retrieval.corpus import sentences_of
 from stategate.stores.errors import UserError
-from stategate.stores.home import own_name_of, this_user
+from stategate.stores.home import home, own_name_of, this_user
 from stategate.stores.http import from_environment
 from stategate.stores.memory.long_term import LongTerm, open_long_term
-from stategate.stores.memory.recall import Limits
-from stategate.stores.memory.records import Candidate, Fact, Turn, Written
+from stategate.stores.memory.recall import Limits, asked_of
+from stategate.stores.memory.records import Fact, Turn, Written
 from stategate.stores.memory.statements import WISH_TO_FORGET, extract_statements, told_part
 from stategate.stores.text import storable
 
@@ -54,7 +54,8 @@ class MemoryPlace(BaseModel):
 
     def open(self) -> LongTerm:
         """Open the memory. Raises ``UserError`` where that fails."""
-        return open_long_term(None if self.url is None else from_environment(self.url))
+        own = str(home() / "long_term.sqlite")
+        return open_long_term(from_environment(self.url or own))
 
     @property
     def owner(self) -> str:
@@ -160,7 +161,8 @@ class Memory:
         if not 0 <= at_least <= 1:
             raise UserError(f"at_least is a probability, from 0 to 1, not {at_least}")
         limits = replace(limits or Limits(), at_least=at_least)
-        return self.explain(question, as_of=as_of, limits=limits, at=at)[0]
+        found = self.explain(question, as_of=as_of, limits=limits, at=at)
+        return [fact for fact in found if not fact.left_out]
 
     def explain(
         self,
@@ -169,14 +171,13 @@ class Memory:
         as_of: Moment | None = None,
         limits: Limits | None = None,
         at: float | None = None,
-    ) -> tuple[list[Fact], list[Candidate]]:
-        """Do the same and return every candidate, with its scores and why it was left out."""
+    ) -> list[Fact]:
+        """Return every fact that may answer, best first, with its signals and why it is left out."""
         if not any(map(str.isalnum, question)):
-            return [], []
-        query = judged_question(
-            question, self._embedder, None if as_of is None else end_of(as_of), at
-        )
-        return self.store.recall(self.user, query, limits)
+            return []
+        end = None if as_of is None else end_of(as_of)
+        asked = asked_of(question, self._embedder, end, at, answer_chances)
+        return self.store.recall(self.user, asked, limits)
 
     def forget(self, **named: Any) -> int:
         """Erase facts: ``ids=[3]``, ``thread="t"``, ``source="tool:x"``, everything without any.

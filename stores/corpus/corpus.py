@@ -16,7 +16,6 @@ from dataclasses import astuple, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from uuid import uuid4
-from zipfile import BadZipFile
 
 import sqlalchemy as sa
 
@@ -24,7 +23,7 @@ from stategate.stores.corpus.chunking import Chunking, Passage, cut_passages
 from stategate.stores.corpus.documents import Document, Skipped
 from stategate.stores.corpus.lexical import Lexical
 from stategate.stores.errors import UNREADABLE, UserError
-from stategate.stores.files import atomic_path, parse_json
+from stategate.stores.files import parse_json, write_bytes
 from stategate.stores.home import home
 from stategate.stores.progress import Progress
 from stategate.stores.sql import Database, Schema, Text, create_tables, is_database, split_place
@@ -55,9 +54,8 @@ _CORPUS = Schema(
     mend="delete it and ingest its documents again",
     durable=True,
 )
-_FORMAT = "2"  # of prepared files
+_FORMAT = "3"  # of prepared files
 _LIBRARIES = ("bm25s", "PyStemmer", "tiktoken")
-_PASSAGES, _BM25 = "passages.jsonl", "bm25.npz"
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,40}")
 
 
@@ -91,10 +89,9 @@ class Corpus:
     def __init__(self, name: str, folder: Path | None = None, *, create: bool = True) -> None:
         self.name, self.is_shared = name, is_database(name)
         #: ``title`` names its indexes; ``identity`` tells corpora of one name apart.
-        self.title, self.identity = name, name
+        self.title = name
         if self.is_shared:
             url, self.title = split_place(name, "main")
-            self.identity = f"shared {self.title}"
             digest = hashlib.sha256(f"{url}#{self.title}".encode()).hexdigest()[:12]
             folder = corpora().parent / "folders" / f"shared-{digest}"
             folder.mkdir(parents=True, exist_ok=True)
@@ -103,8 +100,7 @@ class Corpus:
                 f"'{name}' is no corpus name: up to 41 letters, digits, '-', '_' and '.'"
             )
         self.folder = folder or corpora() / name
-        if not self.is_shared:
-            self.identity = str(self.folder)
+        self.identity = f"shared {self.title}" if self.is_shared else str(self.folder)
         # A folder's documents can be read again (a cache); what was ingested under a name cannot.
         schema = replace(_CORPUS, is_cache=folder is not None)
         self._db = Database(
@@ -214,28 +210,21 @@ def prepare(corpus: Corpus, chunking: Chunking) -> tuple[list[Passage], Lexical]
     parts = (_FORMAT, str(chunking), corpus.fingerprint(), *libraries)
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     folder = corpus.folder / "prepared"
-    target = folder / f"{chunking}-{key}"
+    target = folder / f"{chunking}-{key}.json"
     try:
-        lines = (target / _PASSAGES).read_text(encoding="utf-8").splitlines()
-        passages = [Passage(*parse_json(line)) for line in lines]
-        lexical = Lexical.load(target / _BM25)
-        if len(lexical) == len(passages):
-            return passages, lexical
-    except (*UNREADABLE, BadZipFile):
+        kept = parse_json(target.read_bytes())
+        return [Passage(*row) for row in kept["passages"]], Lexical.from_json(kept["bm25"])
+    except UNREADABLE:
         pass
     passages = corpus.passages(chunking)
     lexical = Lexical([titled(passage) for passage in passages])
     try:
-        with atomic_path(target) as partial:
-            partial.mkdir()
-            lines = [json.dumps(astuple(passage)) + "\n" for passage in passages]
-            (partial / _PASSAGES).write_text("".join(lines), encoding="utf-8")
-            lexical.save(partial / _BM25)
-        for old in folder.glob(f"{chunking}-*"):
-            if old != target:
-                shutil.rmtree(old, ignore_errors=True)
-    except UserError:
-        shutil.rmtree(target, ignore_errors=True)
+        kept = {"passages": list(map(astuple, passages)), "bm25": lexical.to_json()}
+        write_bytes(target, json.dumps(kept).encode())
+        for old in {*folder.glob(f"{chunking}-*")} - {target}:
+            shutil.rmtree(old) if old.is_dir() else old.unlink()
+    except (UserError, OSError):
+        pass
     return passages, lexical
 
 

@@ -5,7 +5,6 @@ nothing in it is ever run, rendered or followed.
 """
 
 import hashlib
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from stategate.stores.text import without_line_breaks
 
 MAX_BYTES = 20_000_000
 _AGENT = "stategate (a research agent; its corpora keep the pages it has read)"
-_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _PATIENCE = 120.0  # seconds until the whole page must have arrived
 SUFFIXES = (".txt", ".md", ".html", ".htm", ".pdf", ".json", ".csv", ".tsv")
 
@@ -159,12 +157,11 @@ def read_web(url: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:
     A page that cannot be fetched is ``Skipped`` with the reason: a corpus keeps its earlier text.
     """
     try:
-        content_type, raw = _fetch(url)
+        content_type, charset, raw = _fetch(url)
         suffix = Path(urlsplit(url).path).suffix.lower()
         for media_type, extension in (("html", ".html"), ("pdf", ".pdf"), ("json", ".json")):
             suffix = extension if media_type in content_type else suffix
-        charset = _CHARSET.search(content_type)
-        document = from_bytes(raw, suffix, url, url, charset[1] if charset else None)
+        document = from_bytes(raw, suffix, url, url, charset)
         if len(document.text.encode("utf-8", "replace")) > max_bytes:
             raise Unreadable(_over(max_bytes))
     except (OSError, Unreadable) as error:
@@ -172,10 +169,11 @@ def read_web(url: str, max_bytes: int = MAX_BYTES) -> Document | Skipped:
     return document
 
 
-def _fetch(url: str) -> tuple[str, bytes]:
-    """Return content type and bytes, counted as they are unpacked: a small answer can hold gigabytes.
+def _fetch(url: str) -> tuple[str, str | None, bytes]:
+    """Return content type, charset and bytes of an answer.
 
-    Raises ``OSError`` with the reason.
+    They are counted as they are unpacked: a small answer can hold gigabytes. Raises ``OSError``
+    with the reason.
     """
     import httpx2
 
@@ -197,7 +195,8 @@ def _fetch(url: str) -> tuple[str, bytes]:
                     raise OSError(f"an answer of over {MAX_BYTES / 1e6:.0f} MB")
                 if time.monotonic() > deadline:
                     raise OSError(f"no whole answer within {_PATIENCE:.0f} s")
-            return answer.headers.get("content-type", ""), bytes(content)
+            kind = answer.headers.get("content-type", "")
+            return kind, answer.charset_encoding, bytes(content)
     except httpx2.HTTPStatusError as error:
         code = error.response.status_code
         raise OSError(

@@ -2,11 +2,10 @@
 
 import re
 from array import array
-from bisect import bisect_left
+from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,50 +75,41 @@ class Lexical:
 
     def coverage(self, query: str, groups: Sequence[Sequence[int]]) -> list[float]:
         """Return the share of the query's words, weighted by rarity, that each group holds."""
-        rarities = {token: self._rarity(token) for token in set(self._tokenise(query))}
-        total = sum(rarities.values())
-        shares = []
-        for indices in groups:
-            matched = [rarity for token, rarity in rarities.items() if self._holds(token, indices)]
-            shares.append(sum(matched) / total if total else 0.0)
-        return shares
+        tokens = list(set(self._tokenise(query)))
+        weights = np.array([self._rarity(token) for token in tokens])
+        held = np.zeros((len(tokens), len(self)), bool)
+        for row, token in zip(held, tokens, strict=True):
+            if token in self._postings:
+                row[np.array(self._postings[token][0])] = True
+        total = float(weights.sum()) or 1.0
+        return [float(weights @ held[:, group].any(axis=1)) / total for group in map(list, groups)]
 
     def _rarity(self, token: str) -> float:
         count = len(self._postings[token][0]) if token in self._postings else 0
         return float(np.log(1 + (len(self) - count + 0.5) / (count + 0.5)))
 
-    def _holds(self, token: str, indices: Sequence[int]) -> bool:
-        places, _ = self._postings.get(token, ((), ()))
-        found = (bisect_left(places, index) for index in indices)
-        return any(
-            i < len(places) and places[i] == index for i, index in zip(found, indices, strict=True)
-        )
-
-    def save(self, file: Path) -> None:
-        """Write the index of texts that were split by :func:`words` to a file of numpy arrays."""
-        places, counts = zip(*self._postings.values(), strict=True) if self._postings else ((), ())
-        np.savez(
-            file,
-            words=np.frombuffer("\n".join(self._postings).encode(), np.uint8),
-            ends=np.cumsum([len(one) for one in places], dtype=np.int64),
-            places=np.frombuffer(b"".join(places), np.intc),
-            counts=np.frombuffer(b"".join(counts), np.intc),
-            lengths=np.array(self._lengths),
-        )
+    def to_json(self) -> dict[str, Any]:
+        """Return the index of texts that were split by :func:`words` as values that JSON takes."""
+        postings = {word: [*map(_text_of, own)] for word, own in self._postings.items()}
+        return {"lengths": _text_of(self._lengths), "postings": postings}
 
     @classmethod
-    def load(cls, file: Path) -> "Lexical":
-        """Read the index of :meth:`save`. Raises one of ``errors.UNREADABLE``."""
+    def from_json(cls, kept: Mapping[str, Any]) -> "Lexical":
+        """Return the index of :meth:`to_json`. Raises one of ``errors.UNREADABLE``."""
         lexical = cls()
-        with np.load(file) as kept:
-            arrays = [array("i", kept[name].tobytes()) for name in ("places", "counts")]
-            lexical._lengths.frombytes(kept["lengths"].tobytes())
-            ends, tokens = kept["ends"].tolist(), kept["words"].tobytes().decode().split("\n")
+        lexical._lengths = _array_of(kept["lengths"])
         lexical._total = sum(lexical._lengths)
-        for token, start, end in zip(tokens, [0, *ends[:-1]], ends, strict=True):
-            places, counts = (numbers[start:end] for numbers in arrays)
-            lexical._postings[token] = places, counts
+        for word, (places, counts) in kept["postings"].items():
+            lexical._postings[word] = _array_of(places), _array_of(counts)
         return lexical
+
+
+def _text_of(numbers: "array[int]") -> str:
+    return b64encode(numbers).decode()
+
+
+def _array_of(text: str) -> "array[int]":
+    return array("i", b64decode(text))
 
 
 def words(text: str) -> list[str]:

@@ -76,9 +76,8 @@ def _is_managed(where: str) -> bool:
 
 
 def _collection(where: str, name: str) -> Any:
-    client = _client(where)
     with _errors(where):
-        return client.get_or_create_collection(
+        return _client(where).get_or_create_collection(
             name, configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
         )
 
@@ -97,18 +96,17 @@ def _client(where: str) -> Any:
     from chromadb.config import Settings
 
     settings = Settings(anonymized_telemetry=False)
-    with _errors(where):
-        if not is_web(where):
-            Path(where).mkdir(parents=True, exist_ok=True)
-            return chromadb.PersistentClient(where, settings=settings)
-        parts = urlsplit(where)
-        is_secure = parts.scheme == "https"
-        return chromadb.HttpClient(
-            parts.hostname or "localhost",
-            parts.port or (443 if is_secure else 8000),
-            ssl=is_secure,
-            settings=settings,
-        )
+    if not is_web(where):
+        Path(where).mkdir(parents=True, exist_ok=True)
+        return chromadb.PersistentClient(where, settings=settings)
+    parts = urlsplit(where)
+    is_secure = parts.scheme == "https"
+    return chromadb.HttpClient(
+        parts.hostname or "localhost",
+        parts.port or (443 if is_secure else 8000),
+        ssl=is_secure,
+        settings=settings,
+    )
 
 
 def _errors(where: str) -> AbstractContextManager[None]:

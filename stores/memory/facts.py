@@ -15,7 +15,7 @@ from stategate.language.utterance import is_same_wish
 from stategate.stores.corpus.lexical import words as stems
 from stategate.stores.home import thread_of
 from stategate.stores.memory import schema as tables
-from stategate.stores.memory.records import TRUSTED, Fact, Turn, Written, trust_of
+from stategate.stores.memory.records import TRUST, TRUSTED, Fact, Turn, Written
 from stategate.stores.memory.schema import among
 
 Row = Mapping[str, Any]
@@ -38,7 +38,8 @@ def write_turn(
         "user": user,
         **{name: getattr(turn, name) for name in kept},
         "at": now,
-        "trust": trust_of(turn.source),
+        # A source such as "tool:search" is a tool; an unknown one is trusted the least.
+        "trust": TRUST.get(turn.source.partition(":")[0], min(TRUST.values())),
         "vector": np.stack([turn.vector, *turn.more]).astype("<f2").tobytes(),
         "dimension": len(turn.vector),
     }
@@ -76,17 +77,16 @@ def _in_order(one: Row, other: Row) -> tuple[Row, Row]:
     return (other, one) if is_later else (one, other)
 
 
-def _may_end(earlier: Row, later: Row) -> bool:
-    """Say whether two statements are of a kind, and of a trust in which the later one counts."""
-    return (
-        bool(earlier["is_wish"] == later["is_wish"])
-        and not later["trust"] < TRUSTED <= earlier["trust"]
-    )
-
-
 def _ending(pairs: Sequence[tuple[Row, Row]]) -> list[tuple[Row, Row]]:
-    """Return those of ``pairs`` (earlier, later) of which the later statement ends the earlier one."""
-    pairs = [pair for pair in pairs if _may_end(*pair)]
+    """Return those of ``pairs`` (earlier, later) of which the later statement ends the earlier one.
+
+    Both are wishes or neither is, and the later one is trusted where the earlier one is.
+    """
+    pairs = [
+        (one, other)
+        for one, other in pairs
+        if one["is_wish"] == other["is_wish"] and not other["trust"] < TRUSTED <= one["trust"]
+    ]
     plain = _nearest([pair for pair in pairs if not pair[0]["is_wish"]])
     chances = end_chances([(one["text"], other["text"]) for one, other in plain])
     wishes = [

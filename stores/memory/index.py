@@ -7,7 +7,6 @@ whatever the database does not hold is not found.
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,10 @@ from numpy.typing import NDArray
 from stategate.language.dates import spans
 from stategate.language.sentences import passages
 from stategate.stores.corpus.lexical import Lexical
+from stategate.stores.embeddings import Vector
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import standalone
-from stategate.stores.memory.records import Turn, Vector
+from stategate.stores.memory.records import Turn
 from stategate.stores.memory.statements import content_share
 
 Scores = NDArray[np.float64]
@@ -30,16 +30,6 @@ _K1 = 1.5  # saturation of a word's frequency
 _READ = 2000  # letters in which a first time is looked for
 
 
-@dataclass(frozen=True)
-class Known:
-    """A fact as the index keeps it; what is asked of all at once is in columns."""
-
-    id: int
-    speaker: str
-    at: float
-    passages: tuple[str, ...] = ()
-
-
 class UserIndex:
     """Facts of one user, in the order in which they were written."""
 
@@ -47,21 +37,23 @@ class UserIndex:
         self._clear()
 
     def _clear(self) -> None:
-        self.known: list[Known] = []
+        self.ids: list[int] = []
         self.place: dict[int, int] = {}
         self.speakers: dict[str, int] = {"": 0}
         self.threads: dict[str, int] = {}
-        self._columns: dict[str, array[float]] = {name: array("d") for name in _COLUMNS}
+        self.columns: dict[str, array[float]] = {name: array("d") for name in _COLUMNS}
         self._last: dict[str, int] = {}
         self._lexical = Lexical(k1=_K1, repeats=False)
         self._by_passage = Lexical(k1=_K1, repeats=False)
-        self._first_passage = array("q")  # of each fact
+        #: Of each fact its passages, and the number of its first one.
+        self._passages: list[tuple[str, ...]] = []
+        self._first_passage = array("q")
         #: By embedder and width: the vectors of each place, and all in one matrix while none is new.
         self._rows: dict[tuple[str, int], dict[int, Vector]] = {}
         self._matrices: dict[tuple[str, int], Vector] = {}
 
     def __len__(self) -> int:
-        return len(self.known)
+        return len(self.ids)
 
     def refresh(self, db: sa.Connection, user: str) -> None:
         """Read what the database has and this index has not.
@@ -69,21 +61,20 @@ class UserIndex:
         Facts never change and no number is given twice: a lower count says that some were forgotten.
         """
         f, own = tables.facts.c, tables.facts.c.user == user
-        last = self.known[-1].id if self.known else 0
+        last = self.ids[-1] if self.ids else 0
         kept = sa.select(sa.func.count()).select_from(tables.facts).where(own, f.id <= last)
-        if db.scalar(kept) != len(self.known):
+        if db.scalar(kept) != len(self):
             self._clear()
             last = 0
         for row in db.execute(sa.select(tables.facts).where(own, f.id > last).order_by(f.id)):
             self._add(row)
 
     def _add(self, row: Any) -> None:
-        place = len(self.known)
+        place = len(self)
         text = standalone(row.text, row.about)
         named = spans(text[:_READ], row.at)
         times = (named[0].start, named[0].end) if named else (0.0, 0.0)
-        parts = tuple(passages(text)) or (text,)
-        self.known.append(Known(row.id, row.speaker, row.at, parts))
+        self.ids.append(row.id)
         self.place[row.id] = place
         name = row.thread_id or f"\0{row.id}"  # what was said in no conversation has no neighbours
         before = self._last.get(name, -1)
@@ -98,13 +89,14 @@ class UserIndex:
             "thread": self.threads.setdefault(name, len(self.threads)),
         }
         for column, value in numbers.items():
-            self._columns[column].append(value)
+            self.columns[column].append(value)
         if before >= 0:
-            self._columns["after"][before] = place
+            self.columns["after"][before] = place
         self._last[name] = place
         self._lexical.add(f"{row.speaker} {text}")
+        self._passages.append(tuple(passages(text)) or (text,))
         self._first_passage.append(len(self._by_passage))
-        for part in parts:
+        for part in self._passages[place]:
             self._by_passage.add(f"{row.speaker} {part}")
         make = (row.embedder, row.dimension)
         values = np.frombuffer(row.vector, dtype="<f2").astype(np.float32)
@@ -117,11 +109,11 @@ class UserIndex:
         scores = np.max([self.meaning(vector, turn.embedder) for vector in vectors], axis=0)
         own = self.column("speaker") == self.speakers.get(turn.speaker, -1)
         order = np.argsort(-np.where(own, scores, -1.0), kind="stable")[:count]
-        return [self.known[place].id for place in order if own[place] and scores[place] > 0]
+        return [self.ids[place] for place in order if own[place] and scores[place] > 0]
 
     def column(self, name: str) -> Scores:
         """Return one number a fact: see :data:`_COLUMNS`."""
-        return np.array(self._columns[name])
+        return np.array(self.columns[name])
 
     def words(self, query: str) -> tuple[Scores, Scores]:
         """Return BM25 of each fact, and of its best passage, speaker's name included."""
@@ -131,7 +123,7 @@ class UserIndex:
 
     def best_passage(self, place: int, asked: str, vector: Vector, embedder: str) -> str:
         """Return the passage of a fact that is nearest to a question, in words and meaning."""
-        parts = self.known[place].passages
+        parts = self._passages[place]
         if len(parts) == 1:
             return parts[0]
         groups = [[self._first_passage[place] + i] for i in range(len(parts))]
@@ -144,13 +136,13 @@ class UserIndex:
 
     def coverage(self, query: str, places: Sequence[int]) -> list[float]:
         """Return which share of the query's words, by rarity, each fact and its neighbours hold."""
-        before, after = self._columns["before"], self._columns["after"]
+        before, after = self.columns["before"], self.columns["after"]
         groups = [[p, *(int(c[p]) for c in (before, after) if c[p] >= 0)] for p in places]
         return self._lexical.coverage(query, groups)
 
     def meaning(self, vector: Vector, embedder: str) -> Scores:
         """Return each fact's best cosine over all of it and its sentences; -1 of another embedder's."""
-        best = np.full(len(self.known), -1.0)
+        best = np.full(len(self), -1.0)
         make = (embedder, len(vector))
         if rows := self._rows.get(make):
             if make not in self._matrices:

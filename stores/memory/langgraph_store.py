@@ -31,9 +31,9 @@ from langgraph.store.base import (
 )
 from langgraph.store.memory import InMemoryStore
 
+from stategate.stores.embeddings import Embedder
 from stategate.stores.files import parse_json
 from stategate.stores.memory.long_term import LongTerm
-from stategate.stores.memory.records import TextEmbedder
 from stategate.stores.memory.schema import MEMORY, items
 from stategate.stores.sql import Database
 from stategate.stores.text import storable
@@ -44,7 +44,7 @@ _JOIN = "."  # LangGraph refuses labels with a period
 class LongTermStore(BaseStore):
     """A LangGraph store over one :class:`LongTerm`; with an embedder ``query`` ranks by meaning."""
 
-    def __init__(self, memory: LongTerm, embedder: TextEmbedder | None = None) -> None:
+    def __init__(self, memory: LongTerm, embedder: Embedder | None = None) -> None:
         self._embedder = embedder
         # Separate connections: items need not wait for the disk as a user's facts do.
         path = memory.url.removeprefix("sqlite:///")

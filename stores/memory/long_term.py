@@ -15,12 +15,11 @@ import sqlalchemy as sa
 
 from stategate.language.utterance import content_of, read_utterance
 from stategate.stores.errors import UserError
-from stategate.stores.home import home
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import Erased, end_fact, erase_facts, read_facts, write_turn
 from stategate.stores.memory.index import UserIndex
 from stategate.stores.memory.recall import Asked, Limits, corrected_fact, matching_facts, recalled
-from stategate.stores.memory.records import TRUSTED, Candidate, Fact, Turn, Written
+from stategate.stores.memory.records import TRUSTED, Fact, Turn, Written
 from stategate.stores.memory.schema import MEMORY, among
 from stategate.stores.memory.statements import refusal_of
 from stategate.stores.sql import Database, is_database
@@ -70,13 +69,10 @@ class LongTerm:
             end_fact(db, user, corrected, written.fact, now)
         return replace(written, closed=(*written.closed, corrected))
 
-    def recall(
-        self, user: str, asked: Asked, limits: Limits | None = None
-    ) -> tuple[list[Fact], list[Candidate]]:
-        """Return the facts that answer best, best first, and all candidates with their reasons."""
+    def recall(self, user: str, asked: Asked, limits: Limits | None = None) -> list[Fact]:
+        """Return the facts that may answer, best first; ``left_out`` says why one is not shown."""
         with self._lock, self.db.read() as db:
-            index = self._index(db, user)
-            return recalled(db, index, asked, limits or Limits())
+            return recalled(db, self._index(db, user), asked, limits or Limits())
 
     def matching(self, user: str, asked: Asked) -> list[Fact]:
         """Return the facts that a text speaks of (see ``recall.matching_facts``), best first."""
@@ -170,11 +166,7 @@ class LongTerm:
         return gone
 
 
-def open_long_term(url: str | None = None) -> LongTerm:
-    """Return the memory at ``url``, a file name or nothing for this machine's own; opened once."""
-    return _opened(url or str(home() / "long_term.sqlite"))
-
-
 @lru_cache(maxsize=16)
-def _opened(url: str) -> LongTerm:
+def open_long_term(url: str) -> LongTerm:
+    """Return the memory at ``url``, a file name or a database; opened once."""
     return LongTerm(url)

@@ -9,7 +9,7 @@ chosen on generated conversations (``evals.memory.published``, family ``home``).
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,11 +19,11 @@ from stategate.language.dates import spans
 from stategate.language.updates import end_chances
 from stategate.language.utterance import read_utterance
 from stategate.stores.corpus.lexical import words as stems
+from stategate.stores.embeddings import Embedder, Vector
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import read_facts
 from stategate.stores.memory.index import Scores, UserIndex
-from stategate.stores.memory.records import TRUSTED, Candidate, Fact, TextEmbedder, Turn, Vector
-from stategate.stores.tokens import count_tokens
+from stategate.stores.memory.records import TRUSTED, Fact, Turn
 
 #: Facts from which on a place in the ranking is not worth a reason.
 POOL = 100
@@ -37,7 +37,6 @@ _MATCHES = 8  # facts that one text speaks of, at most
 _ASKS_WHEN = re.compile(
     r"\b(?:when|what (?:day|date|month|year|time)|how long ago)\b", re.IGNORECASE
 )
-_FRAME = 12  # tokens of a line around a fact's own words: its day, who said it
 
 
 #: Returns the probability that each of some passages answers a question.
@@ -77,7 +76,7 @@ class Asked:
 
 def asked_of(
     question: str,
-    embedder: TextEmbedder,
+    embedder: Embedder,
     as_of: float | None = None,
     at: float | None = None,
     judge: Judge | None = None,
@@ -88,71 +87,77 @@ def asked_of(
 
 @dataclass(frozen=True)
 class Limits:
-    """What may come back: how many facts, how many tokens, how trusted, how likely to answer."""
+    """What is shown: how many facts, how trusted, how likely to answer."""
 
     facts: int = 5
-    tokens: int | None = None
     min_trust: float = 0.0
     at_least: float = 0.0
 
 
-def recalled(
-    db: sa.Connection, index: UserIndex, asked: Asked, limits: Limits
-) -> tuple[list[Fact], list[Candidate]]:
-    """Return the best facts and the candidates behind them, best first."""
+def recalled(db: sa.Connection, index: UserIndex, asked: Asked, limits: Limits) -> list[Fact]:
+    """Return the facts that may answer, best first; ``left_out`` says why one is not shown."""
     if not len(index):
-        return [], []
+        return []
     words = index.words(asked.words)
     meaning = index.meaning(asked.vector, asked.embedder)
     parts = signals(index, asked, words, meaning)
-    total = np.sum([weight * parts[name] for name, weight in WEIGHTS.items()], axis=0)
-    order = np.lexsort((-parts["age"], -total))
+    parts["total"] = np.sum([weight * parts[name] for name, weight in WEIGHTS.items()], axis=0)
+    order = np.lexsort((-parts["age"], -parts["total"]))
     ranked = [int(i) for i in order if meaning[i] > 0 or words[0][i] > 0][:POOL]
-    ids = [index.known[place].id for place in ranked]
-    facts = {index.place[fact.id]: fact for fact in read_facts(db, tables.facts.c.id.in_(ids))}
-    # Without what another process has forgotten meanwhile.
-    pool = [place for place in ranked if place in facts]
-    passages = {p: index.best_passage(p, asked.words, asked.vector, asked.embedder) for p in pool}
-    chances = _chances(index, asked, meaning, passages)
+    ids = [index.ids[place] for place in ranked]
+    known = {index.place[fact.id]: fact for fact in read_facts(db, tables.facts.c.id.in_(ids))}
+    facts = {
+        place: replace(
+            known[place],
+            score=float(max(meaning[place], 0.0)),
+            passage=index.best_passage(place, asked.words, asked.vector, asked.embedder),
+            signals={name: round(float(row[place]), 4) for name, row in parts.items()},
+        )
+        for place in ranked
+        if place in known  # another process may have forgotten it meanwhile
+    }
+    chances = _chances(index, asked, facts)
     # What ended a fact answers as likely as that fact: it says what holds instead.
-    for place in sorted(facts, key=lambda place: facts[place].valid_to or 0.0):
+    for place in sorted(facts, key=lambda place: (facts[place].valid_to or 0.0, place)):
         closer = index.place.get(facts[place].closed_by or 0, -1)
         if closer in facts:
             chances[closer] = max(chances[closer], chances[place])
-    chooser = _Chooser(asked, limits, index)
-    best, candidates = [], []
-    for place in _ordered(pool, facts, chances):
-        fact, passage, chance = facts[place], passages[place], chances[place]
-        reason = chooser.refusal(fact, passage, chance)
+    found, shown = list[Fact](), set[str]()
+    for fact in _ordered([replace(fact, support=chances[place]) for place, fact in facts.items()]):
+        reason = _refusal(fact, asked, limits, index, shown)
         if not reason:
-            near = float(max(meaning[place], 0.0))
-            best.append(replace(fact, score=near, support=chance, passage=passage))
-        by_signal = {name: round(float(row[place]), 4) for name, row in parts.items()}
-        score = float(total[place])
-        candidates.append(Candidate(fact.id, fact.text, score, by_signal, reason, chance))
-    return best, candidates
+            shown.add(_plain(fact))
+        found.append(replace(fact, left_out=reason))
+    return found
 
 
-def _chances(
-    index: UserIndex, asked: Asked, meaning: Scores, passages: Mapping[int, str]
-) -> dict[int, float]:
+def _chances(index: UserIndex, asked: Asked, facts: Mapping[int, Fact]) -> dict[int, float]:
     """Return how likely each fact answers: by the judge where there is one, and a question."""
-    pool = list(passages)
-    shares = zip(pool, index.coverage(asked.words, pool), strict=True)
-    chances = {p: answer_chance(float(np.clip(meaning[p], 0, 1)), share) for p, share in shares}
+    shares = index.coverage(asked.words, list(facts))
+    chances = {
+        place: answer_chance(min(fact.score, 1.0), share)
+        for (place, fact), share in zip(facts.items(), shares, strict=True)
+    }
     if asked.judge is None or is_keywords(asked.words):
         return chances
-    best = pool[:_JUDGED]
-    told = [_as_told(index.known[place].speaker, passages[place]) for place in best]
+    best = list(facts)[:_JUDGED]
+    told = [_as_told(facts[place]) for place in best]
     judged = [round(chance, 4) for chance in asked.judge(asked.words, told)]
     least = min(judged, default=1.0)
-    others = {place: min(chances[place], least) for place in pool[_JUDGED:]}
-    return dict(zip(best, judged, strict=True)) | others
+    others = {place: min(chance, least) for place, chance in chances.items()}
+    return others | dict(zip(best, judged, strict=True))
 
 
-def _as_told(speaker: str, passage: str) -> str:
-    """Return a passage under the name of who said it, as a judge reads it."""
-    return f"{speaker}: {passage}" if speaker and speaker.lower() != "user" else passage
+def _as_told(fact: Fact) -> str:
+    """Return a fact's passage under the name of who said it, as a judge reads it."""
+    is_named = fact.speaker and fact.speaker.lower() != "user"
+    return f"{fact.speaker}: {fact.passage}" if is_named else fact.passage
+
+
+def _best(db: sa.Connection, index: UserIndex, asked: Asked) -> list[Fact]:
+    """Return the facts among which the one is that a text speaks of."""
+    found = recalled(db, index, asked, Limits(facts=_MATCHES))
+    return [fact for fact in found if not fact.left_out]
 
 
 def matching_facts(db: sa.Connection, index: UserIndex, asked: Asked) -> list[Fact]:
@@ -161,7 +166,7 @@ def matching_facts(db: sa.Connection, index: UserIndex, asked: Asked) -> list[Fa
     ``asked.words`` are words of content. A fact matches if it holds at least half of them, and
     nearly as many as the best one; where none does, the nearest in meaning.
     """
-    facts, _ = recalled(db, index, asked, Limits(facts=_MATCHES))
+    facts = _best(db, index, asked)
     terms = set(stems(asked.words))
     shares = [len(terms & set(stems(fact.text))) / max(len(terms), 1) for fact in facts]
     best = max(shares, default=0.0)
@@ -179,7 +184,7 @@ def corrected_fact(
     the same conversation, or the speaker's last one there, which a longer correction must share a word
     with. What others said counts where the speaker said nothing of it.
     """
-    facts, _ = recalled(db, index, asked, Limits(facts=_MATCHES))
+    facts = _best(db, index, asked)
     f, thread = tables.facts.c, turn.thread_id
     own = (f.user == user, f.thread_id == (thread or None), f.speaker == turn.speaker)
     is_known = f.id <= max(index.place, default=0)  # the correction itself is not
@@ -209,49 +214,43 @@ def answer_chance(cosine: float, share: float) -> float:
     return round(float(1 / (1 + np.exp(-(_COSINE * cosine + _SHARE * share + _BIAS)))), 4)
 
 
-class _Chooser:
-    """Takes facts in their order while the limits allow it."""
+def _refusal(
+    fact: Fact, asked: Asked, limits: Limits, index: UserIndex, shown: Collection[str]
+) -> str:
+    """Return why a fact is left out, "" if it is shown; ``shown`` are the words of better ones."""
+    if fact.trust < limits.min_trust:
+        return f"trust: {fact.trust:.1f}, at least {limits.min_trust:.1f} is wanted"
+    if fact.support < limits.at_least:
+        return (
+            f"chance: {fact.support:.2f} that it answers, at least {limits.at_least:.2f} is wanted"
+        )
+    if asked.as_of is not None and fact.at > asked.as_of:
+        return "later: said after the day that is asked about"
+    if asked.as_of is not None and _was_closed(fact, asked.as_of, index):
+        return f"closed: fact {fact.closed_by} ended it before that day"
+    if _plain(fact) in shown:
+        return "duplicate"
+    if len(shown) >= limits.facts:
+        return f"number: only {limits.facts} are shown"
+    return ""
 
-    def __init__(self, asked: Asked, limits: Limits, index: UserIndex) -> None:
-        self._asked, self._limits, self._index = asked, limits, index
-        self._seen: set[str] = set()
-        self._tokens = 0
 
-    def refusal(self, fact: Fact, passage: str, chance: float) -> str:
-        """Return why the fact is left out, or take it, shown as ``passage``, and return ""."""
-        limits, as_of = self._limits, self._asked.as_of
-        if fact.trust < limits.min_trust:
-            return f"trust: {fact.trust:.1f}, at least {limits.min_trust:.1f} is wanted"
-        if chance < limits.at_least:
-            return f"chance: {chance:.2f} that it answers, at least {limits.at_least:.2f} is wanted"
-        if as_of is not None and fact.at > as_of:
-            return "later: said after the day that is asked about"
-        if as_of is not None and self._was_closed(fact, as_of):
-            return f"closed: fact {fact.closed_by} ended it before that day"
-        plain = " ".join(f"{fact.speaker} {fact.text}".lower().split())
-        if plain in self._seen:
-            return "duplicate"
-        if len(self._seen) >= limits.facts:
-            return f"number: only {limits.facts} are shown"
-        if limits.tokens is not None:
-            size, left = count_tokens(passage) + _FRAME, limits.tokens - self._tokens
-            if size > left:
-                return f"budget: {size} tokens, {left} were left"
-            self._tokens += size
-        self._seen.add(plain)
-        return ""
+def _plain(fact: Fact) -> str:
+    """Return the words of a fact and who said them, however they are spaced."""
+    return " ".join(f"{fact.speaker} {fact.text}".lower().split())
 
-    def _was_closed(self, fact: Fact, as_of: float) -> bool:
-        """Say whether the fact no longer held, and what ended it had been said, by ``as_of``."""
-        if fact.valid_to is None or fact.valid_to > as_of:
-            return False
-        closer = None if fact.closed_by is None else self._index.place.get(fact.closed_by)
-        return closer is None or self._index.known[closer].at <= as_of
+
+def _was_closed(fact: Fact, as_of: float, index: UserIndex) -> bool:
+    """Say whether the fact no longer held, and what ended it had been said, by ``as_of``."""
+    if fact.valid_to is None or fact.valid_to > as_of:
+        return False
+    closer = None if fact.closed_by is None else index.place.get(fact.closed_by)
+    return closer is None or index.columns["at"][closer] <= as_of
 
 
 def signals(
     index: UserIndex, asked: Asked, words: tuple[Scores, Scores], meaning: Scores
-) -> Mapping[str, Scores]:
+) -> dict[str, Scores]:
     """Return one score a fact for each signal.
 
     ``words`` are BM25 of facts and of their best passages, ``meaning`` cosines (see
@@ -333,31 +332,26 @@ def _is_named(name: str, question: str) -> bool:
     )
 
 
-def _ordered(
-    ranked: Sequence[int], facts: Mapping[int, Fact], chances: Mapping[int, float]
-) -> list[int]:
-    """Return the places with each fact behind what is to be believed in its stead."""
-    order = list[int]()
-    for place in ranked:
-        behind = (
-            i
-            for i, other in enumerate(order)
-            if _is_before(facts[place], facts[other], chances[place], chances[other])
-        )
-        order.insert(next(behind, len(order)), place)
+def _ordered(ranked: Sequence[Fact]) -> list[Fact]:
+    """Return the facts with each behind what is to be believed in its stead."""
+    order = list[Fact]()
+    for fact in ranked:
+        behind = (i for i, other in enumerate(order) if _is_before(fact, other))
+        order.insert(next(behind, len(order)), fact)
     return order
 
 
-def _is_before(fact: Fact, other: Fact, chance: float, others: float) -> bool:
+def _is_before(fact: Fact, other: Fact) -> bool:
     """Say whether ``fact`` ended ``other``, is trusted more, or is newer and may have ended it.
 
     More trust counts between facts of the same: the trusted one is at least half as likely to answer.
     A doubtful end counts between facts of one speaker that answer nearly as well.
     """
-    if other.trust < TRUSTED <= fact.trust and chance >= others / 2:
+    if other.trust < TRUSTED <= fact.trust and fact.support >= other.support / 2:
         return True
     is_newer = (fact.speaker, fact.trust) == (other.speaker, other.trust) and fact.at > other.at
-    is_equal = min(chance, others) >= _ANSWERS and abs(chance - others) <= _EQUALLY
+    is_equal = min(fact.support, other.support) >= _ANSWERS
+    is_equal = is_equal and abs(fact.support - other.support) <= _EQUALLY
     if is_newer and is_equal and other.valid_to is None:
         return end_chances([(other.text, fact.text)])[0] >= _MAY_END
     return other.closed_by == fact.id

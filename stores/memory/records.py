@@ -1,35 +1,15 @@
 """What long-term memory keeps: a turn as it is written, a fact as it is read."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
-Vector = NDArray[np.float32]
-
-
-class TextEmbedder(Protocol):
-    """What memory needs of an embedder: its name, and unit rows for texts."""
-
-    name: str
-
-    def embed(self, texts: Sequence[str]) -> Vector:
-        """Return unit rows of shape ``(len(texts), dimension)``."""
-        ...
-
+from stategate.stores.embeddings import Vector
 
 #: How far a source is trusted unless told otherwise: what the user says, what the agent answers, and
 #: text from outside, which is data whatever it says.
 TRUST: Mapping[str, float] = {"user": 1.0, "agent": 0.6, "document": 0.2, "tool": 0.2}
 #: Below this a fact neither closes nor merges with a trusted one, and prompts mark it.
 TRUSTED = 0.5
-
-
-def trust_of(source: str) -> float:
-    """Return the trust of a source such as ``user`` or ``tool:search``; of an unknown one the least."""
-    return TRUST.get(source.partition(":")[0], min(TRUST.values()))
 
 
 @dataclass(frozen=True)
@@ -71,7 +51,8 @@ class Fact:
     ``text`` can be read outside its conversation. ``score`` is its nearness to what was asked (cosine),
     ``support`` the calibrated probability that it answers (``recall.answer_chance``): where no fact has
     much of it, nothing is known. ``passage`` is the part of a long text that is nearest to what was
-    asked, of a short one all of it.
+    asked, of a short one all of it. ``signals`` are what recall ranked it by, ``left_out`` says why it
+    is not shown ("" if it is).
 
     ``valid_to`` is when later turns ended all that it states (None: it holds), ``closed_by`` the fact
     that ended the last of it.
@@ -92,18 +73,8 @@ class Fact:
     score: float = 0.0
     support: float = 0.0
     passage: str = ""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """What recall looked at: scores by signal, why it was left out, the chance that it answers."""
-
-    fact: int
-    text: str
-    score: float
-    signals: Mapping[str, float]
+    signals: Mapping[str, float] = field(default_factory=dict, hash=False)
     left_out: str = ""
-    chance: float = 0.0
 
 
 @dataclass(frozen=True)

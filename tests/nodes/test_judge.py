@@ -6,8 +6,8 @@ import json
 import pytest
 
 from stategate import Memory
-from stategate.language.pairs import PairReader
-from stategate.stores.assets.weights import load_arrays, read_meta
+from stategate.language.pairs import pair_chances
+from stategate.stores.assets.weights import read_meta
 from stategate.stores.errors import UserError
 from stategate.stores.runs import read_rows
 from stategate.trainers import classifier
@@ -53,8 +53,8 @@ def test_it_is_trained_by_memories_and_articles_and_calibrated(tmp_path):
     assert {row["agent"]: row["n"] for row in summary["rows"]} == {"memories": 8, "articles": 2}
     assert 0 <= meta["metrics"][0]["auc"] <= 1
     assert set(meta["calibration"]) == {"scale", "bias"}
-    made = PairReader(*load_arrays(str(tmp_path / "made"), "judge"))
-    chance, *blank = made.chances([("What floats?", "Boats."), ("Who?", ""), ("Who?", " ")])
+    texts = [("What floats?", "Boats."), ("Who?", ""), ("Who?", " ")]
+    chance, *blank = pair_chances(tmp_path / "made", texts)
     assert 0 <= chance <= 1
     assert blank == [0.0, 0.0]
 

@@ -9,8 +9,7 @@ import torch
 from torch import Generator
 
 from stategate.language.instruction.tagger import TAGS
-from stategate.language.instruction.weights import load_checkpoint
-from stategate.language.pairs import PairReader
+from stategate.language.pairs import pair_chances
 from stategate.language.updates import SURE, end_chances
 from stategate.stores.assets.weights import read_meta, save_weights
 from stategate.stores.errors import UserError
@@ -31,7 +30,7 @@ def test_a_reader_in_bytes_and_its_trainer_in_floats_read_alike(tmp_path):
     save_weights(tmp_path / "update", model.arrays(), meta, half=False)
     pairs = [("I live in Oslo.", "We moved to Bergen, all of us, in May.")]
     pairs += [(f"I have {i} cats.", "One has died.") for i in range(12)]
-    chances = PairReader(*load_checkpoint(tmp_path / "update")).chances([*pairs, ("", "x")])
+    chances = pair_chances(tmp_path / "update", [*pairs, ("", "x")])
     with torch.inference_mode():
         rows = [model.example(Row(*pair, label="no")) for pair in pairs]
         expected = model(rows).softmax(1)[:, 1].numpy()

@@ -31,7 +31,7 @@ app = command_group(
     "stategate ask 'I live in Oslo.' --remember",
     "stategate memory list",
     "stategate memory search 'where does Ana live' --as-of 2024-06-01",
-    "stategate memory why 'where does Ana live' --tokens 200",
+    "stategate memory why 'where does Ana live' -k 2",
     "stategate memory forget 3 7",
 )
 #: Why a fact is not shown, in words; of other causes, what follows the colon.
@@ -69,9 +69,9 @@ class SearchSettings(MemorySettings):
 
 
 class WhySettings(SearchSettings):
-    """A question, and how much room its answer has."""
+    """A question, and which candidates are listed."""
 
-    tokens: int | None = option(None, "Tokens that they may have.", ge=1)
+    tokens: int | None = option(None, "Without effect: a prompt's builder holds its budget.", ge=1)
     min_trust: float = option(0.0, "The least trust.", ge=0, le=1)
     show: int = option(20, "How many candidates to list.", ge=1)
 
@@ -114,41 +114,47 @@ def search(settings: SearchSettings) -> None:
     memory = settings.open()
     apart = memory.store.only_wishes(memory.user)
     limits = Limits(facts=settings.k + len(apart), at_least=settings.at_least)
-    found, every = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
-    facts = [fact for fact in found if fact.id not in apart][: settings.k]
+    found = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
+    found = [fact for fact in found if fact.id not in apart]
+    facts = [fact for fact in found if not fact.left_out][: settings.k]
     if wrote(settings.json_target, list(map(vars, facts))):
         return
-    left_out = [one for one in every if one.fact not in apart]
     if facts:
         order = "by words, meaning, neighbours, speaker and time"
         say(f"Best first, {order}; a probability is of what the fact alone says:", "dim")
         _show(facts)
-    elif left_out:
-        say(f"nothing remembered; of the nearest fact, {left_out[0].left_out.partition(': ')[2]}")
+    elif found:
+        say(f"nothing remembered; of the nearest fact, {found[0].left_out.partition(': ')[2]}")
     else:
         say(_nothing_of(memory.store, memory.user))
     _show_wishes(memory.store, memory.user)
 
 
-@command("stategate memory why 'where does Ana live' --tokens 200", group=app)
+@command("stategate memory why 'where does Ana live' -k 2", group=app)
 def why(settings: WhySettings) -> None:
     """Say of every candidate for a question whether it is shown, and if not, why.
 
     --json has each candidate's score, by signal.
     """
-    limits = Limits(settings.k, settings.tokens, settings.min_trust, settings.at_least)
+    if settings.tokens is not None:
+        say(
+            "--tokens has no effect: the builder of a prompt holds its budget",
+            "yellow",
+            stderr=True,
+        )
+    limits = Limits(settings.k, settings.min_trust, settings.at_least)
     memory = settings.open()
-    _, every = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
+    found = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
     apart = memory.store.only_wishes(memory.user)
-    candidates = [one for one in every if one.fact not in apart]
-    if wrote(settings.json_target, [{**vars(c), "signals": dict(c.signals)} for c in candidates]):
+    found = [fact for fact in found if fact.id not in apart]
+    if wrote(settings.json_target, list(map(vars, found))):
         return
-    if not candidates:
+    if not found:
         say(_nothing_of(memory.store, memory.user))
-    for one in candidates[: settings.show]:
-        cause, _, detail = one.left_out.partition(": ")
+    for fact in found[: settings.show]:
+        cause, _, detail = fact.left_out.partition(": ")
         reason = _CAUSES.get(cause, detail).format(k=settings.k)
-        say(f"{one.fact}. {one_line(one.text)}")
+        say(f"{fact.id}. {one_line(fact.text)}")
         say(f"   {f'not shown: {reason}' if cause else 'shown'}", "dim")
     _show_wishes(memory.store, memory.user)
 

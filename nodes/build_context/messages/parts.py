@@ -19,7 +19,7 @@ from stategate.envs.messages.history import tokens_in
 from stategate.envs.messages.needs import IDENTIFIES
 from stategate.envs.protocols import Chunk
 from stategate.nodes.protocols import Vector
-from stategate.nodes.retrieval.history import excerpt, visible_text, word_scores
+from stategate.nodes.retrieval.history import excerpt, word_scores
 
 PRICE = 2.0
 LOSS = 25_000.0
@@ -97,7 +97,7 @@ def select(
         size = offer.size + sum(int(lead.data["size"]) for lead in leads)
         if size <= room:
             room -= size
-            visible |= {lead.id: visible_text(lead) for lead in leads}
+            visible |= {lead.id: lead.text.strip() for lead in leads}
             visible[offer.chunk.id] = offer.text
     return visible
 
@@ -114,7 +114,7 @@ def _offers(parts: Sequence[Chunk], chances: Vector) -> list[Offer]:
     """Return the ways to show each part."""
     offers = []
     for chunk, chance in zip(parts, chances, strict=True):
-        whole, size = visible_text(chunk), int(chunk.data["size"])
+        whole, size = chunk.text.strip(), int(chunk.data["size"])
         if not size or (chunk.data["is_lead"] and chance < 0.01):
             continue
         chance = float(chance)

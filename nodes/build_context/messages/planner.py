@@ -56,7 +56,7 @@ from stategate.nodes.build_context.messages.slots import NOTE_TOKENS, History, S
 from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Vector
 from stategate.nodes.registry import first_problem, registry
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.history import HistorySource, chunks_of, visible_text
+from stategate.nodes.retrieval.history import HistorySource, chunks_of
 from stategate.nodes.update_state import packed, unpacked
 from stategate.stores.errors import UserError, warn_once
 
@@ -240,7 +240,7 @@ class HistoryPlanner:
         visible = {p.id: f"{p.text.rstrip()} {ELISION}" for p in pieces if p.text}
         whole = {p.id for p in pieces if p.tokens_after == p.tokens_before}
         parts = [chunk for chunk in source.all() if chunk.id in visible]
-        return {c.id: visible_text(c) if c.id in whole else visible[c.id] for c in parts}
+        return {c.id: c.text.strip() if c.id in whole else visible[c.id] for c in parts}
 
     def _chances(self, history: History, slots: Sequence[Slot]) -> dict[str, Vector]:
         """Return for each result the chance of each part that a later turn needs it.

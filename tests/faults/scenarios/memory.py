@@ -88,7 +88,7 @@ def check(folder, acknowledged):
             assert not is_in_database(place, [b"zanzibar"]), "what was erased is still there"
         raw = b"".join(p.read_bytes() for p in folder.glob("memory.sqlite*"))
         assert b"zanzibar" not in raw, "what was erased is still in the file"
-    found, _ = memory.recall(
+    found = memory.recall(
         ME, Asked("where does Ana live?", _embed(["where does Ana live?"])[0], "h")
     )
     return [sorted((f.text, f.valid_to) for f in facts), len(found) > 0]

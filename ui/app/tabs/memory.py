@@ -3,11 +3,11 @@
 import gradio as gr
 
 from stategate.graph.forgetting import forget_everywhere
-from stategate.nodes.models.judge import judged_question
+from stategate.nodes.models.judge import answer_chances
 from stategate.stores.bank import Bank, Row, known_banks
 from stategate.stores.errors import UserError
 from stategate.stores.home import own_name_of
-from stategate.stores.memory.recall import Limits
+from stategate.stores.memory.recall import Limits, asked_of
 from stategate.stores.memory.records import Fact
 from stategate.stores.text import plural
 from stategate.ui.app.agents import Agents
@@ -57,12 +57,11 @@ class MemoryTab(Tab):
         newest = sorted(facts.values(), key=lambda fact: (fact.id not in wishes, -fact.id))
         rows = [_fact(fact, why=_WISH if fact.id in wishes else "") for fact in newest]
         if (words or "").strip():
-            asked = judged_question(words, self._agents.resources.embedder)
-            _, candidates = memory.recall(user, asked, Limits(facts=FOUND))
+            asked = asked_of(words, self._agents.resources.embedder, judge=answer_chances)
             found = [
-                _fact(facts[one.fact], f"{one.chance:.2f}", one.left_out or "shown")
-                for one in candidates[:LISTED]
-                if one.fact not in apart
+                _fact(fact, f"{fact.support:.2f}", fact.left_out or "shown")
+                for fact in memory.recall(user, asked, Limits(facts=FOUND))[:LISTED]
+                if fact.id not in apart
             ]
             rows = found + [row for row in rows if row[0] in apart]
         count = f"{len(rows):,} of {plural(len(facts), 'fact')}"
