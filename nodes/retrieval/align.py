@@ -329,10 +329,7 @@ def is_understood(view: View, instruction: str) -> bool:
 
 
 def unsure_parts(view: View, instruction: str) -> list[str]:
-    """Return the words of an instruction whose best role, or having any, has too low a probability.
-
-    Where nothing is surely asked for, that is the whole instruction.
-    """
+    """Return the words of an instruction whose role is in doubt, or all where none is understood."""
     if not is_understood(view, instruction):
         return [f'"{instruction}"']
     clauses, parsed = view.clauses(instruction), parse(instruction)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
-import yaml
 from pydantic import model_validator
 from rich.console import Console
 from rich.text import Text
@@ -18,8 +17,8 @@ from stategate.graph.state import to_plain
 from stategate.nodes.protocols import BuiltContext
 from stategate.nodes.retrieval.align import is_understood, unsure_parts
 from stategate.nodes.retrieval.page import describe
-from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import read_yaml
+from stategate.stores.errors import UserError
+from stategate.stores.files import read_pair
 from stategate.stores.home import new_thread, this_user
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.stores.text import plural
@@ -116,23 +115,15 @@ def task_of(world: World, goal: int | None, pairs: Sequence[str]) -> dict[str, A
     """
     number = goal or 0
     if pairs:
-        return dict(map(_read_pair, pairs))
+        return dict(read_pair(pair, "--task KEY=VALUE") for pair in pairs)
     return dict(chosen_tasks(world, str(number))[number])
-
-
-def _read_pair(pair: str) -> tuple[str, object]:
-    key, equals, value = pair.partition("=")
-    if not (equals and key.strip()):
-        raise UserError(f"--task takes KEY=VALUE, not '{pair}'")
-    with user_error_context(f"--task {key.strip()}: '{value}' is no YAML", kinds=yaml.YAMLError):
-        return key.strip(), read_yaml(value)
 
 
 def open_session(config: Config, settings: RunSettings) -> Session:
     """Return the session to play: a new episode, or the unfinished one of ``thread``.
 
-    Raises ``UserError`` if there is nothing to resume, if a new episode would bury an unfinished
-    one, or if nothing of ``say`` is understood.
+    Raises ``UserError`` if there is nothing to resume, or nothing to look for, or if a new episode
+    would bury an unfinished one.
     """
 
     def start(session: Session) -> Session:
