@@ -21,7 +21,7 @@ from stategate.nodes.build_context.messages.parts import rendered
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
 from stategate.nodes.retrieval.history import chunks_of
 from stategate.stores.errors import UserError
-from stategate.stores.files import read_yaml
+from stategate.stores.files import read_pair
 from stategate.stores.tokens import truncate
 
 _OTHERS = "nothing last clear mask summary oracle".split()  # that are no kinds of ours
@@ -50,12 +50,8 @@ def make_arm(name: str, budget: int, thread: Messages = ()) -> Arm:
     """
     head, _, fields = name.partition(":")
     kind, _, own_budget = head.partition("@")
-    settings: dict[str, Any] = {}
-    for item in filter(None, fields.split(":")):
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise UserError(f"write an arm as KIND@BUDGET:FIELD=VALUE:…, not '{name}'")
-        settings[key] = read_yaml(value) if value else ""
+    form = "an arm as KIND@BUDGET:FIELD=VALUE:…"
+    settings = dict(read_pair(item, form) for item in filter(None, fields.split(":")))
     if own_budget and not own_budget.isdecimal():
         raise UserError(f"the budget of arm '{name}' is no number of tokens")
     budget = int(own_budget) if own_budget else budget

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from stategate.stores.errors import user_error_context
+from stategate.stores.errors import UserError, user_error_context
 
 
 def user_path(name: str | Path) -> Path:
@@ -135,3 +135,12 @@ def read_yaml(text: str) -> Any:
         return _Loader(text).get_single_data()
     except (ValueError, OverflowError) as error:  # the 45th of a month; a number of 5,000 digits
         raise yaml.YAMLError(str(error)) from None
+
+
+def read_pair(text: str, form: str) -> tuple[str, Any]:
+    """Return KEY and VALUE of "KEY=VALUE", read as YAML. Raises ``UserError``: write ``form``."""
+    key, equals, value = text.partition("=")
+    if not (equals and key.strip()):
+        raise UserError(f"write {form}, not '{text}'")
+    with user_error_context(f"'{text}' is no YAML", kinds=yaml.YAMLError):
+        return key.strip(), read_yaml(value) if value else ""

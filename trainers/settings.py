@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 from stategate.nodes.registry import first_problem
 from stategate.nodes.write_memory.short_term import ShortTerm
 from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import read_yaml
+from stategate.stores.files import read_pair, read_yaml
 from stategate.stores.settings import Settings as BaseSettings
 from stategate.stores.settings import option
 
@@ -229,12 +229,7 @@ def read_settings(cls: type[S], name: str | Path, overrides: Sequence[str] = ())
         else:
             base = recipes[name].pop("like", None)
             values = {**(recipes[base] if base else {}), **recipes[name]}
-    for item in overrides:
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise UserError(f"write an override as field=value, not '{item}'")
-        with user_error_context(f"'{item}' is no YAML", kinds=_WRONG):
-            values[key] = read_yaml(value) if value else ""
+    values |= [read_pair(item, "an override as field=value") for item in overrides]
     try:
         return cls(**values)
     except ValidationError as error:

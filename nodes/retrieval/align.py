@@ -310,11 +310,9 @@ def split_head(line: str) -> tuple[str, str]:
 
 def stretches(text: str) -> Iterator[str]:
     """Yield stretches of a few words, broken at punctuation; joined they are the text."""
-    start = 0
-    breaks = [match.start() for match in _CLAUSE_END.finditer(text)]
-    for end in (*breaks, len(text)):
+    breaks = (match.start() for match in _CLAUSE_END.finditer(text))
+    for start, end in itertools.pairwise((0, *breaks, len(text))):
         yield from word_runs(text[start:end])
-        start = end
 
 
 def word_runs(text: str) -> Iterator[str]:
@@ -324,8 +322,16 @@ def word_runs(text: str) -> Iterator[str]:
         yield "".join(words[i : i + _STRETCH_WORDS])
 
 
+def is_understood(view: View, instruction: str) -> bool:
+    """Say whether any word of an instruction is surely asked for, or its clauses are on average."""
+    average = np.mean([clause.probability for clause in view.clauses(instruction)] or [0.0])
+    return max(float(average), *parse(instruction).matters, 0.0) >= _SURE
+
+
 def unsure_parts(view: View, instruction: str) -> list[str]:
-    """Return the words of an instruction whose best role, or having any, has too low a probability."""
+    """Return the words of an instruction whose role is in doubt, or all where none is understood."""
+    if not is_understood(view, instruction):
+        return [f'"{instruction}"']
     clauses, parsed = view.clauses(instruction), parse(instruction)
     doubts = [(c.start, c.end, c.name or c.role) for c in clauses if c.probability < _SURE]
     for i, token in enumerate(parsed.tokens):

@@ -12,8 +12,9 @@ from stategate.envs.alfworld.game import Game
 from stategate.envs.alfworld.grammar import read_grammar
 from stategate.envs.alfworld.pddl import read_domain, read_problem
 from stategate.envs.alfworld.view import AlfWorldView
+from stategate.envs.protocols import View
 from stategate.envs.webshop.view import WebShopView
-from stategate.nodes.retrieval.align import unsure_parts
+from stategate.nodes.retrieval.align import is_understood, unsure_parts
 from stategate.stores.errors import UserError
 from tests.kit import DATA, golden
 
@@ -213,6 +214,13 @@ def test_a_kind_of_task_that_is_in_doubt_is_named():
     assert "which kind of task" in doubts
     shop = unsure_parts(WebShopView(), "hair dye golden blond dark, vegan")
     assert shop == ['"vegan"']  # between talk and a property
+
+
+@pytest.mark.parametrize("view", [AlfWorldView(), WebShopView()])
+def test_words_that_ask_for_nothing_are_said_to_be_unsure_as_a_whole(view):
+    assert unsure_parts(view, "hello there") == ['"hello there"']
+    assert is_understood(view, "put a clean mug on the desk")
+    assert is_understood(View(), "hello there")  # another world may mean something by it
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,11 @@ def test_run_prints_every_step_and_writes_the_whole_episode(agent, tmp_path, mon
     assert [path.name for path in target.parent.iterdir()] == ["episode.json"]
 
 
+def test_a_run_in_circles_says_so(agent):
+    shown = call("run", agent, "--say", "xyzzy", "--max-steps", 13)
+    assert "in circles: no page after step 5 was new" in shown
+
+
 def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
     words = ("run", agent, "--json", "-", "--budget", 90, "--max-steps", 2)
     episode = json.loads(call(*words))
@@ -114,6 +119,7 @@ def test_json_to_stdout_is_nothing_but_json_and_set_wins_over_shortcuts(agent):
         (["--set", "context.budget=x"], "budget: a whole number, not 'x'"),
         (["--set", "env.data=/no/such/folder"], "/no/such/folder"),
         (["--resume"], "--thread"),
+        (["--say", "hello there"], "not understood: 'hello there' names nothing to look for"),
         (["--task", "goal"], "KEY=VALUE"),
         (["--task", "goal=3", "--goal", "4"], "leave --goal"),
         (["--thread", "t", "--resume"], "nothing to resume"),

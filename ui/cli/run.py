@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Literal
 
-import yaml
 from pydantic import model_validator
 from rich.console import Console
 from rich.text import Text
@@ -16,10 +15,10 @@ from stategate.graph.config import Config, load_config
 from stategate.graph.session import Session
 from stategate.graph.state import to_plain
 from stategate.nodes.protocols import BuiltContext, StepRecord
-from stategate.nodes.retrieval.align import unsure_parts
+from stategate.nodes.retrieval.align import is_understood, unsure_parts
 from stategate.nodes.retrieval.page import describe
-from stategate.stores.errors import UserError, user_error_context
-from stategate.stores.files import read_yaml
+from stategate.stores.errors import UserError
+from stategate.stores.files import read_pair
 from stategate.stores.home import new_thread, this_user
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
 from stategate.stores.text import plural
@@ -29,6 +28,7 @@ from stategate.ui.cli.ask import load_model
 from stategate.ui.cli.settings_command import command
 
 _PAGE_LINES = 5  # of a page that a transcript shows
+_CIRCLE = 8  # steps without a new page that are called going in circles
 _INDENT = 10  # columns of the names of a transcript's rows
 #: Flags that exclude each other: the second is left out.
 _APART = (("task", "goal"), ("resume", "say"), ("resume", "goal"), ("resume", "task"))
@@ -103,31 +103,26 @@ def run(settings: RunSettings) -> None:
             with output.waiting(f"step {session.values['steps'] + 1}"):
                 steps.append(session.step())
             transcript.step(steps[-1])
-    transcript.end(sum(step.seconds for step in steps))
+    transcript.end(steps)
     if settings.json_target is not None:
         output.wrote(settings.json_target, episode_dict(session, steps))
-
-
-def _read_pair(pair: str) -> tuple[str, object]:
-    key, equals, value = pair.partition("=")
-    if not (equals and key.strip()):
-        raise UserError(f"--task takes KEY=VALUE, not '{pair}'")
-    with user_error_context(f"--task {key.strip()}: '{value}' is no YAML", kinds=yaml.YAMLError):
-        return key.strip(), read_yaml(value)
 
 
 def open_session(config: Config, settings: RunSettings) -> Session:
     """Return the session to play: a new episode, or the unfinished one of ``thread``.
 
-    Raises ``UserError`` if there is nothing to resume, or if a new episode would bury an
-    unfinished one.
+    Raises ``UserError`` if there is nothing to resume, or nothing to look for, or if a new episode
+    would bury an unfinished one.
     """
 
     def start(session: Session) -> Session:
-        task: Mapping[str, Any] = dict(map(_read_pair, settings.task))
+        agent, said = session.agent, settings.say
+        task: Mapping[str, Any] = dict(read_pair(pair, "--task KEY=VALUE") for pair in settings.task)
         if not task:
-            task = task_at(session.agent.world.tasks(), settings.goal or 0)
-        return session.start(task if settings.say is None else {**task, "say": settings.say})
+            task = task_at(agent.world.tasks(), settings.goal or 0)
+        if said is not None and not is_understood(agent.resources.profile.view, said):
+            raise UserError(f"not understood: '{said}' names nothing to look for")
+        return session.start(task if said is None else {**task, "say": said})
 
     thread = settings.thread
     if thread is None:  # an id that no other run has keeps the traces of runs apart
@@ -227,8 +222,8 @@ class Transcript:
         rows.append(("took", ", ".join(took), "dim"))
         self._print(f"step {result.step + 1} of at most {self.config.max_steps}", rows)
 
-    def end(self, seconds: float) -> None:
-        """Print the outcome on the last page, and the totals."""
+    def end(self, steps: Sequence[StepResult]) -> None:
+        """Print the outcome on the last page, and the totals; say if ``steps`` went in circles."""
         values, last = self.session.values, self.session.observation
         reward, rows, outcome = values["reward"], [], outcome_of(last)
         if outcome["unscored"]:
@@ -238,15 +233,19 @@ class Transcript:
             parts = ", ".join(f"{p['name']} {figure(p['value'])}" for p in outcome["parts"])
             rows.append(("reward", f"{reward:.2f}" + (f"  ({parts})" if parts else ""), style))
         if not values["done"]:
-            is_capped = values["steps"] >= self.config.max_steps
-            why = "not finished: the step cap" if is_capped else "not finished"
-            rows.append(("", why, "yellow"))
+            rows.append(("", "not finished: the step cap", "yellow"))
+            pages = [step.observation.text for step in steps]
+            newest = max(map(pages.index, pages), default=0)
+            if len(pages) - newest > _CIRCLE:
+                why = f"in circles: no page after step {steps[newest].step + 1} was new"
+                rows.append(("", why, "yellow"))
         sums = [plural(values["steps"], "step"), f"{values['tokens']:,} tokens of context"]
         if values["model_tokens"]:
             sums.append(f"{values['model_tokens']:,} tokens by the model")
         if values["cost"]:
             sums.append(f"${values['cost']:.4f}")
-        rows.append(("totals", ", ".join([*sums, f"{seconds:.1f} s"]), ""))
+        sums.append(f"{sum(step.seconds for step in steps):.1f} s")
+        rows.append(("totals", ", ".join(sums), ""))
         if values["fallbacks"]:
             rows.append(("fallback", f"in {plural(values['fallbacks'], 'step')}", "bold red"))
         self._print("end", rows)

@@ -92,8 +92,9 @@ class Rule(ActorParams):
         if chosen is not None and (chosen[0] in page.actions or chosen[0].startswith("search[")):
             return Decision(chosen[0], reason=chosen[1])
         problem = f"nothing to do on this page ({page.kind})"
-        if page.products and chosen is None:
+        if page.kind == "results" and chosen is None:
             problem = "nothing that was found is within the price limit"
+            problem = problem if page.products else "the search finds nothing"
         return Decision(_safe(page.actions, context.instruction), fallback=problem)
 
     def _own(self, page: ShopPage, step: int) -> Choice | None:
