@@ -41,7 +41,7 @@ standing wishes, where there are any."""
 #: before a model is asked, which can put an answer together where no sentence says it all.
 QUOTED, ASKED = 0.5, 0.15
 _BESIDE = 0.75  # part of the best sentence's chance that a further one needs to be quoted
-_ONLY_FORGETS = "nothing is forgotten yet, and nothing else in that sentence is kept"
+_NOT_YET = "nothing is forgotten yet"
 _WRITTEN = 1_000  # letters of a reply that is taken back which the reason quotes
 #: How models say that they do not know, in the words of the system message or near them.
 _UNKNOWN = re.compile(
@@ -133,12 +133,12 @@ def _forgetting(context: BuiltContext) -> Decision:
     facts = [piece.says("said") or piece.says("fact") for piece in context.visible("forget")]
     if not facts and any(piece.kind == "forget" for piece in context.pieces):
         unnamed = "I cannot tell which of the remembered facts you mean: name it, or forget all."
-        return Decision(answer(unnamed), reason=_ONLY_FORGETS)
+        return Decision(answer(unnamed), reason=f"{_NOT_YET}, and this message adds no fact")
     if not facts:
-        return Decision(answer("Nothing of this is remembered."), reason="nothing to forget")
+        return Decision(answer("Nothing to forget was found."), reason="no fact is named")
     what = "this" if len(facts) == 1 else f"these {len(facts)}"
     named = " ".join(f'"{fact}"' for fact in facts)
-    return Decision(answer(f"Forget {what}? {named}"), reason=_ONLY_FORGETS)
+    return Decision(answer(f"Forget {what}? {named}"), reason=_NOT_YET)
 
 
 def _nothing(why: str) -> Decision:

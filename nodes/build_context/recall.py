@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from stategate.envs.protocols import ANSWER, Chunk, Fragment
 from stategate.language.dates import resolved, spans
 from stategate.language.sentences import clauses, sentences
-from stategate.language.utterance import content_of, is_forgetting, read_sentences, read_utterance
+from stategate.language.utterance import is_forgetting, named_words, read_sentences, read_utterance
 from stategate.language.words import FUNCTION_WORDS, SMALL_TALK
 from stategate.nodes.build_context.assemble import (
     built,
@@ -47,6 +47,7 @@ from stategate.nodes.retrieval.remember import MemoryPlace
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.recall import Limits, asked_of
 from stategate.stores.memory.records import TRUSTED, Fact
+from stategate.stores.memory.statements import told_part
 from stategate.stores.text import day_of, one_line
 from stategate.stores.tokens import count_tokens, truncate
 from stategate.stores.traces import Event
@@ -110,9 +111,17 @@ class ConversationContext(ContextParams):
         def build_context(request: ContextRequest) -> BuiltContext:
             question_text = one_line(request.instruction)
             if self.memory is not None and store is not None and is_forgetting(question_text):
-                question, _ = _question(question_text, "", request)
-                owner = self.memory.place.owner
-                return built([*_matches(store, owner, resources, question_text), question])
+                named = " ".join(
+                    word
+                    for part in read_sentences(question_text)
+                    if part.purpose == "forget"
+                    for word in named_words(part.text)
+                )
+                told = told_part(question_text, ("question", "forget"))
+                about = named if told and is_follow_up(told) else ""  # "My new one is 7."
+                question, _ = _question(question_text, about, request)
+                matches = _matches(store, self.memory.place.owner, resources, named)
+                return built([*matches, question])
             earlier = request.events if self.history_tokens else ()
             stands_alone = read_utterance(question_text).purpose in ("correction", "wish")
             about = "" if stands_alone else followed_turn(question_text, earlier)
@@ -258,13 +267,11 @@ def wish_pieces(reader: MemoryReader, store: LongTerm, room: int) -> list[Piece]
     return headed(head, lines, room)
 
 
-def _matches(store: LongTerm, owner: str, resources: Resources, wish: str) -> list[Piece]:
-    """Return a piece of the kind ``forget`` for each fact that a wish to forget speaks of.
+def _matches(store: LongTerm, owner: str, resources: Resources, words: str) -> list[Piece]:
+    """Return a piece of the kind ``forget`` for each fact that a wish to forget names by ``words``.
 
     One that names nothing ("Forget all I said") speaks of any: an empty piece says so.
     """
-    named = " ".join(part.text for part in read_sentences(wish) if part.purpose == "forget")
-    words = " ".join(word for word in content_of(named) if word.lower() not in SMALL_TALK)
     if not words:
         unnamed = Piece("facts", "forget", "", (), 0, 0, None, (), "no fact is named")
         return [unnamed] if store.facts(owner) else []

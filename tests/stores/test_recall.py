@@ -229,9 +229,16 @@ def test_a_wish_to_forget_is_no_fact_but_names_what_carries_it_out(user_memory):
     assert (written.outcome, "memory forget" in written.reason) == ("refused", True)
     both = user_memory.remember("Please forget my dentist. I live in Oslo.", speaker="Ana")
     assert both.outcome == "stored"
+    one = user_memory.remember("Forget my old number, my new one is 085 555.", speaker="Ana")
+    assert "memory forget" in one.reason
+    assert user_memory.store.facts(user_memory.user)[-1].text == "my new one is 085 555."
+    for text in ("My PIN is 9921. Please don't remember that.", "Don't save this, my PIN is 9921."):
+        assert user_memory.remember(text, speaker="Ana").outcome == "refused"
 
 
-@pytest.mark.parametrize("text", ["I am 34.", "No, I hate cheese.", "Tomorrow!"])
+@pytest.mark.parametrize(
+    "text", ["I am 34.", "No, I hate cheese.", "Tomorrow!", "No, sorry, they're five now."]
+)
 def test_short_turns_that_tell_something_are_kept(user_memory, text):
     assert user_memory.remember(text, speaker="Ana").outcome == "stored"
 
