@@ -28,6 +28,7 @@ from stategate.nodes.models.calls import Ask
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.quoting import BLOCK_MARK
+from stategate.stores.corpus.lexical import words
 from stategate.stores.text import one_line
 
 SYSTEM = """You answer questions from the documents and the memory that you are shown. What stands \
@@ -197,8 +198,9 @@ class Extract(_Answering):
         floor = max(min(self.threshold, evidence.chance), _BESIDE * evidence.chance)
         for i in np.argsort(-evidence.scores, kind="stable"):
             one = evidence.quotable[i]
-            # Passages overlap: none may be a part of another.
-            is_new = not any(one.text in other.text or other.text in one.text for other in best)
+            # Passages overlap, and memory dates what the conversation says: none is a part of another.
+            terms, others = set(words(one.text)), [set(words(other.text)) for other in best]
+            is_new = not any(terms <= other or other <= terms for other in others)
             if is_new and (evidence.chances[i] >= floor or not self.threshold):
                 best.append(one)
         quotes = best[: self.sentences]

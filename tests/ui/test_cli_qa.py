@@ -268,6 +268,8 @@ def test_what_is_empty_says_so(notes, tmp_path):
     empty.mkdir()
     assert "no text" in run_command("ask", "What?", "--corpus", empty, *EXTRACT).stderr
     assert "no text" in refused("rank", "What?", "--corpus", empty)
+    for command in ("ask", "rank"):
+        assert "question is empty" in refused(command, " ", "--corpus", empty)
     assert "nothing to read" in refused("ingest", empty, "--corpus", "none", *EXTRACT)
     call("ingest", notes, "--corpus", "mine", "--embedder", "hashing")
     assert "nothing to read" in refused("ingest", empty, "--corpus", "mine", *EXTRACT)
