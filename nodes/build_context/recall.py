@@ -308,8 +308,10 @@ _POINTERS = frozenset(
     "ones same other former latter".split()
 )
 _PERSONS = frozenset("he him his she her hers they them their theirs".split())
+#: They belong to what the words before them name: "Ana sold her boat."
+_POSSESSIVES = frozenset("his her its their".split())
 #: A question that brings in something new, or that is about the user, stands alone.
-_ALONE = frozenset("a an i my me".split())
+_ALONE = frozenset("a an i my me we our us".split())
 _SHORT = 1  # words of content of a question that asks for nothing by itself
 _ANSWER_WORDS = 12  # of an answer that are looked at
 
@@ -347,7 +349,10 @@ def is_follow_up(question: str) -> bool:
     first = next((i for i, count in enumerate(counts, 1) if count > _SHORT), None)
     words = _words(" ".join(parts[:first]))
     lower = {word.lower() for word in words}
-    if not words or lower & _POINTERS:
+    if not words or lower & _POINTERS - _POSSESSIVES:
+        return True
+    owned = (i for i, word in enumerate(words) if word.lower() in _POSSESSIVES)
+    if any(len(_content(" ".join(words[:i]))) <= _SHORT for i in owned):
         return True
     return len(_content(" ".join(words))) <= _SHORT and not lower & _ALONE
 

@@ -164,6 +164,8 @@ def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
 
     ferry = 'You asked: "When does the ferry to Langeoog leave?"'
     assert reply("Which ferry did I ask you about?") == ferry
+    assert reply("What did I ask first?") == ferry
+    assert reply("What did I ask last time?") == 'You asked: "How long is the crossing?"'
     assert reply("Which elephant did I ask about?") == NOTHING_FOUND
     assert reply("What did I tell you of Bo?") == "I shall bring my dog Bo."
 
