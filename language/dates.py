@@ -195,11 +195,6 @@ def _weekday(match: re.Match[str]) -> int:
 # Rules: what a match means on a day ----------------------------------------------------------------
 
 
-def _near(match: re.Match[str], today: datetime) -> _Times:
-    """Read "yesterday", "tonight", "the day after tomorrow"."""
-    return _days(today, _NEAR[match[0].lower()])
-
-
 def _counted(match: re.Match[str], today: datetime) -> _Times | None:
     """Read "three weeks ago", "in two months", "a year from now"."""
     sign = 1 if match["ahead"] or match["later"] else -1
@@ -298,7 +293,8 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     )
     yield of(rf"(?:on )?(?:the )?{_DAY}(?: of)? {_MONTH}(?:,? {_YEAR})?", _dated)
     yield of(rf"(?:on )?{_MONTH} (?:the )?{_DAY}(?:,? {_YEAR})?", _dated)
-    yield of("|".join(sorted(_NEAR, key=len, reverse=True)), _near)
+    near = "|".join(sorted(_NEAR, key=len, reverse=True))
+    yield of(near, lambda match, today: _days(today, _NEAR[match[0].lower()]))
     yield of(rf"(?:on )?{_WEEKDAY}(?: of)? (?P<which>last|this|next) week", _weekday_of_week)
     yield of(r"(?P<which>last|this|next) week(?: on)? " + _WEEKDAY, _weekday_of_week)
     yield of(rf"(?:in )?(?P<which>(?:the )?last|this|next) {_SEASON}(?: of {_YEAR})?", _season)

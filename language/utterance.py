@@ -24,7 +24,7 @@ TOPICS = (
     *("units", "temperature", "length", "name", "language", "lists", "emoji", "tone"),
     *("currency", "clock", "sources", "code", "else"),
 )
-_PAUSE = re.compile(r"[,;]\s+(?:(?:and|but)\s+)?|\s+(?:and|but)\s+")
+_PAUSE = re.compile(r"(?:[,;]|[.!?](?=\s+[a-z]))\s+(?:(?:and|but)\s+)?|\s+(?:and|but)\s+")
 #: Words and probability from which a part of a sentence stands alone: "my cat" does not.
 _CLAUSE, _TOLD = 4, 0.75
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+")
@@ -94,7 +94,7 @@ def _parts_of(wish: Utterance) -> Iterator[Utterance]:
     parts = [read_sentence(part) for part in _PAUSE.split(wish.text)]
     apart = [part for part in parts if part.chance >= _TOLD and _stands_alone(part)]
     rest = ", ".join(part.text for part in parts if part not in apart)
-    if not apart or not named_words(rest):
+    if not apart or not named_things(rest):
         apart, rest = [], wish.text
     yield replace(wish, text=rest)
     for part in apart:
@@ -106,9 +106,14 @@ def _stands_alone(part: Utterance) -> bool:
     return part.purpose == "wish" or (part.purpose in ("statement", "question") and is_clause)
 
 
-def named_words(wish: str) -> list[str]:
-    """Return the words of content by which a wish to forget names a fact, none in "Forget it"."""
-    return [word for word in content_of(wish) if word.lower() not in SMALL_TALK]
+def named_things(wish: str) -> list[str]:
+    """Return the words of content of each thing that a wish to forget names: ["car", "flat"].
+
+    "Forget it" names none.
+    """
+    named = {word for word in content_of(wish) if word.lower() not in SMALL_TALK}
+    parts = (_WORD.findall(part) for part in _PAUSE.split(wish))
+    return [" ".join(own) for part in parts if (own := [word for word in part if word in named])]
 
 
 def is_asking(text: str) -> bool:

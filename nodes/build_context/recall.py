@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from stategate.envs.protocols import ANSWER, Chunk, Fragment
 from stategate.language.dates import resolved, spans
 from stategate.language.sentences import clauses, sentences
-from stategate.language.utterance import is_forgetting, named_words, read_sentences, read_utterance
+from stategate.language.utterance import is_forgetting, named_things, read_sentences, read_utterance
 from stategate.language.words import FUNCTION_WORDS, SMALL_TALK
 from stategate.nodes.build_context.assemble import (
     built,
@@ -111,17 +111,8 @@ class ConversationContext(ContextParams):
         def build_context(request: ContextRequest) -> BuiltContext:
             question_text = one_line(request.instruction)
             if self.memory is not None and store is not None and is_forgetting(question_text):
-                named = " ".join(
-                    word
-                    for part in read_sentences(question_text)
-                    if part.purpose == "forget"
-                    for word in named_words(part.text)
-                )
-                told = told_part(question_text, ("question", "forget"))
-                about = named if told and is_follow_up(told) else ""  # "My new one is 7."
-                question, _ = _question(question_text, about, request)
-                matches = _matches(store, self.memory.place.owner, resources, named)
-                return built([*matches, question])
+                owner = self.memory.place.owner
+                return _forgetting_context(store, owner, resources, question_text, request)
             earlier = request.events if self.history_tokens else ()
             stands_alone = read_utterance(question_text).purpose in ("correction", "wish")
             about = "" if stands_alone else followed_turn(question_text, earlier)
@@ -267,18 +258,27 @@ def wish_pieces(reader: MemoryReader, store: LongTerm, room: int) -> list[Piece]
     return headed(head, lines, room)
 
 
-def _matches(store: LongTerm, owner: str, resources: Resources, words: str) -> list[Piece]:
-    """Return a piece of the kind ``forget`` for each fact that a wish to forget names by ``words``.
+def _forgetting_context(
+    store: LongTerm, owner: str, resources: Resources, wish: str, request: ContextRequest
+) -> BuiltContext:
+    """Return a piece of the kind ``forget`` for each fact that a wish to forget names, and the wish.
 
     One that names nothing ("Forget all I said") speaks of any: an empty piece says so.
     """
-    if not words:
-        unnamed = Piece("facts", "forget", "", (), 0, 0, None, (), "no fact is named")
-        return [unnamed] if store.facts(owner) else []
-    facts = store.matching(owner, asked_of(words, resources.embedder))
-    return [
-        line_piece(f"fact:{fact.id}", "forget", fact_line(fact), score=fact.score) for fact in facts
+    parts = (part.text for part in read_sentences(wish) if part.purpose == "forget")
+    things = [thing for part in parts for thing in named_things(part)]
+    asked = [asked_of(thing, resources.embedder) for thing in things]
+    facts = {fact.id: fact for one in asked for fact in store.matching(owner, one)}
+    pieces = [
+        line_piece(f"fact:{number}", "forget", fact_line(fact), score=fact.score)
+        for number, fact in facts.items()
     ]
+    if not things and store.facts(owner):
+        pieces = [Piece("facts", "forget", "", (), 0, 0, None, (), "no fact is named")]
+    told = told_part(wish, ("question", "forget"))
+    # "My new one is 7" is about what is forgotten.
+    about = " ".join(things) if told and is_follow_up(told) else ""
+    return built([*pieces, _question(wish, about, request)[0]])
 
 
 def fact_line(fact: Fact) -> list[Fragment]:

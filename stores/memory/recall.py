@@ -177,7 +177,8 @@ def corrected_fact(
 
     The score adds the share of its words that a fact holds, the cosine, and whether the fact is of
     the same conversation, or the speaker's last one there, which a longer correction must share a word
-    with. Without a thread the last one alone is of the same conversation. What others said counts where the speaker said nothing of it.
+    with. Without a thread only that last one is of the same conversation. What others said counts
+    where the speaker said nothing of it.
     """
     facts, _ = recalled(db, index, asked, Limits(facts=_MATCHES))
     f, thread = tables.facts.c, turn.thread_id

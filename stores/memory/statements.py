@@ -9,7 +9,7 @@ from collections.abc import Container
 
 from stategate.language.dates import spans
 from stategate.language.sentences import sentences
-from stategate.language.utterance import SENTENCES, named_words, read_sentences
+from stategate.language.utterance import SENTENCES, named_things, read_sentences
 from stategate.language.words import FUNCTION_WORDS, SMALL_TALK
 from stategate.stores.memory.records import Statement, Turn
 
@@ -45,7 +45,7 @@ def told_part(text: str, left_out: Container[str]) -> str:
     A wish to forget that names nothing concerns the text itself: "My PIN is 9. Don't save that." -> ""
     """
     parts = list(read_sentences(text))
-    if any(part.purpose == "forget" and not named_words(part.text) for part in parts):
+    if any(part.purpose == "forget" and not named_things(part.text) for part in parts):
         return ""
     if not any(part.purpose in left_out for part in parts):
         return text
@@ -67,11 +67,10 @@ def refusal_of(turn: Turn) -> str:
     named = (span.text.lower() not in _GREETED for span in spans(text, turn.at or 0.0))
     if re.search(r"\d", text) or any(named):
         return ""
-    count = _content_words(text, turn.speaker)
-    if text.endswith("?") and count <= 2:
-        return "small talk: a question that tells nothing"
-    states = any(part.purpose in _STATING for part in read_sentences(text[:_LETTERS]))
-    return "" if count or states else "small talk"
+    if any(part.purpose in _STATING for part in read_sentences(text[:_LETTERS])):
+        return ""
+    is_short = _content_words(text, turn.speaker) <= (2 if text.endswith("?") else 0)
+    return "small talk" if is_short else ""
 
 
 def content_share(text: str, speaker: str = "") -> float:

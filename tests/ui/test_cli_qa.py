@@ -173,6 +173,8 @@ def test_a_wish_to_forget_names_the_facts_and_asks_back():
     call("ask", "My PIN is 9921. Please don't remember that.", "--remember", *EXTRACT)
     _, dog = json.loads(call("memory", "list", "--json", "-"))
     assert dog["text"] == "I have a dog called Rex."
+    out = call("ask", "Forget my dog and my cat.", *EXTRACT)
+    assert "Rex" in out.partition("Miso")[0]
 
 
 def test_what_is_kept_and_forgotten_is_said_with_whose_it_is():
