@@ -198,9 +198,7 @@ class Extract(_Answering):
         floor = max(min(self.threshold, evidence.chance), _BESIDE * evidence.chance)
         for i in np.argsort(-evidence.scores, kind="stable"):
             one = evidence.quotable[i]
-            # Passages overlap, and memory dates what the conversation says: none is a part of another.
-            terms, others = set(words(one.text)), [set(words(other.text)) for other in best]
-            is_new = not any(terms <= other or other <= terms for other in others)
+            is_new = not any(_repeats(one.text, other.text) for other in best)
             if is_new and (evidence.chances[i] >= floor or not self.threshold):
                 best.append(one)
         quotes = best[: self.sentences]
@@ -211,3 +209,13 @@ class Extract(_Answering):
         quoted = [text if text[-1] in '.!?)]"' else f"{text}." for text in texts[:-1]]
         reason = f"sentences from {sources}; {chance}"
         return Decision(answer(" ".join([*quoted, texts[-1]])), reason=reason)
+
+
+def _repeats(text: str, other: str) -> bool:
+    """Say whether one is a part of the other, or differs in the day that memory puts in brackets.
+
+    Passages overlap, and a fact may stand beside the turn that told it.
+    """
+    terms, others = set(words(text)), set(words(other))
+    dated = others <= terms and "".join(terms - others).isdigit()
+    return text in other or other in text or terms <= others or dated
