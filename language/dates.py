@@ -20,6 +20,7 @@ _NUMBERS = {word: n for word, n in CARDINALS.items() if n <= 50} | _LISTS["numbe
 _NEAR, _SEASONS, _FEASTS, _STEPS, _DAYS, _TENSES = (
     _LISTS[k] for k in ("near", "seasons", "feasts", "steps", "days", "tenses")
 )
+_PAST = frozenset(_LISTS["past"].split())
 _NUMBER = r"(?P<n>\d{1,3}|" + "|".join(sorted(_NUMBERS, key=len, reverse=True)) + r")"
 _UNIT = r"(?P<unit>day|night|week|fortnight|month|year|weekend)s?"
 _MONTH = (
@@ -133,7 +134,8 @@ def _year(year: int) -> _Times:
 def _tense(match: re.Match[str]) -> int:
     """Return -1 for a time that is past by the tense of its clause, 1 for one to come, else 0.
 
-    The nearest auxiliary decides; where there is none, a regular past ("We moved in May.").
+    The nearest auxiliary decides; where there is none, a verb in the past ("We moved in May."), then
+    "until".
     """
     text = match.string.translate(_STOPS)
     before = text[: match.start()].rpartition("\n")[2].split()
@@ -142,8 +144,11 @@ def _tense(match: re.Match[str]) -> int:
         verb = word.lower().replace("’", "'").removesuffix("n't").rpartition("'")[2]  # of "I'll"
         if verb in _TENSES:
             return int(_TENSES[verb])
-    verbs = (word for word in (*before, *after) if word.islower() and word.endswith("ed"))
-    return -1 if any(len(word) > 4 and word[-3] != "e" for word in verbs) else 0
+    verbs = [word for word in (*before, *after) if word.islower()]
+    regular = any(len(word) > 4 and word.endswith("ed") and word[-3] != "e" for word in verbs)
+    if regular or not _PAST.isdisjoint(verbs):
+        return -1
+    return int(not {"until", "till"}.isdisjoint((*before[-1:], match[0].split()[0])))
 
 
 def _nearest(times: Sequence[_Times], match: re.Match[str], today: datetime) -> _Times:

@@ -7,7 +7,7 @@ A low-rank adapter on the sentence model reads each sentence (``stategate train 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from stategate.language.instruction.weights import Floats, softmax
 from stategate.language.sentence_model import adapted_model
 from stategate.language.sentences import sentences
-from stategate.language.words import FUNCTION_WORDS, stem
+from stategate.language.words import FUNCTION_WORDS, SMALL_TALK, stem
 
 #: What an utterance is for. A request for one time ("this recipe in cups") is a question.
 PURPOSES = ("statement", "wish", "question", "forget", "correction", "other")
@@ -24,6 +24,9 @@ TOPICS = (
     *("units", "temperature", "length", "name", "language", "lists", "emoji", "tone"),
     *("currency", "clock", "sources", "code", "else"),
 )
+_PAUSE = re.compile(r"(?:[,;]|[.!?](?=\s+[a-z]))\s+(?:(?:and|but)\s+)?|\s+(?:and|but)\s+")
+#: Words and probability from which a part of a sentence stands alone: "my cat" does not.
+_CLAUSE, _TOLD = 4, 0.75
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+")
 SENTENCES = 40  # of an utterance that are read
 _WORDS = 24  # of content whose effect on the purpose is looked at
@@ -73,12 +76,43 @@ def read_utterance(text: str) -> Utterance:
 
 
 def read_sentences(text: str) -> Iterator[Utterance]:
-    """Yield what each sentence of ``text`` is for."""
+    """Yield what each sentence of ``text`` is for, and what one that wishes to forget tells besides."""
     for sentence in sentences(text)[:SENTENCES]:
         part = read_sentence(sentence)
         if part.purpose in ("wish", "forget", "correction") and part.chance < _SURE:
             part = Utterance(sentence, "statement", 1 - part.chance)
-        yield part
+        yield from _parts_of(part) if part.purpose == "forget" else [part]
+
+
+def _parts_of(wish: Utterance) -> Iterator[Utterance]:
+    """Yield a wish to forget, then the clauses of its sentence that have another purpose.
+
+    "Forget my number, my new one is 7." is a wish and a statement. A wish that names nothing ("Don't
+    save this, my PIN is 9.") concerns its own sentence, which stays whole.
+    """
+    parts = [read_sentence(part) for part in _PAUSE.split(wish.text)]
+    apart = [part for part in parts if part.chance >= _TOLD and _stands_alone(part)]
+    rest = ", ".join(part.text for part in parts if part not in apart)
+    if not apart or not named_things(rest):
+        apart, rest = [], wish.text
+    yield replace(wish, text=rest)
+    for part in apart:
+        yield part if part.text[-1] in ".!?" else replace(part, text=f"{part.text}.")
+
+
+def _stands_alone(part: Utterance) -> bool:
+    is_clause = len(part.text.split()) >= _CLAUSE
+    return part.purpose == "wish" or (part.purpose in ("statement", "question") and is_clause)
+
+
+def named_things(wish: str) -> list[str]:
+    """Return the words of content of each thing that a wish to forget names: ["car", "flat"].
+
+    "Forget it" names none.
+    """
+    named = {word for word in content_of(wish) if word.lower() not in SMALL_TALK}
+    parts = (_WORD.findall(part) for part in _PAUSE.split(wish))
+    return [" ".join(own) for part in parts if (own := [word for word in part if word in named])]
 
 
 def is_asking(text: str) -> bool:

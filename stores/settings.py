@@ -68,6 +68,14 @@ def _file_to_write(target: str | None) -> str | None:
     return target
 
 
+def _question(text: str) -> str:
+    """Refuse a question without words before anything is read or loaded."""
+    if not any(map(str.isalnum, text)):
+        raise UserError("the question is empty: ask something")
+    return text
+
+
+Question = Annotated[str, AfterValidator(_question)]
 JsonFile = Annotated[
     str | None,
     AfterValidator(_file_to_write),

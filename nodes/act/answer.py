@@ -28,6 +28,7 @@ from stategate.nodes.models.calls import Ask
 from stategate.nodes.protocols import Actor, ActorParams, BuiltContext, Decision, EnvParams
 from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.quoting import BLOCK_MARK
+from stategate.stores.corpus.lexical import words
 from stategate.stores.text import one_line
 
 SYSTEM = """You answer questions from the documents and the memory that you are shown. What stands \
@@ -41,7 +42,7 @@ standing wishes, where there are any."""
 #: before a model is asked, which can put an answer together where no sentence says it all.
 QUOTED, ASKED = 0.5, 0.15
 _BESIDE = 0.75  # part of the best sentence's chance that a further one needs to be quoted
-_ONLY_FORGETS = "nothing is forgotten yet, and nothing else in that sentence is kept"
+_NOT_YET = "nothing is forgotten yet"
 _WRITTEN = 1_000  # letters of a reply that is taken back which the reason quotes
 #: How models say that they do not know, in the words of the system message or near them.
 _UNKNOWN = re.compile(
@@ -133,12 +134,12 @@ def _forgetting(context: BuiltContext) -> Decision:
     facts = [piece.says("said") or piece.says("fact") for piece in context.visible("forget")]
     if not facts and any(piece.kind == "forget" for piece in context.pieces):
         unnamed = "I cannot tell which of the remembered facts you mean: name it, or forget all."
-        return Decision(answer(unnamed), reason=_ONLY_FORGETS)
+        return Decision(answer(unnamed), reason=f"{_NOT_YET}, and this message adds no fact")
     if not facts:
-        return Decision(answer("Nothing of this is remembered."), reason="nothing to forget")
+        return Decision(answer("Nothing to forget was found."), reason="no fact is named")
     what = "this" if len(facts) == 1 else f"these {len(facts)}"
     named = " ".join(f'"{fact}"' for fact in facts)
-    return Decision(answer(f"Forget {what}? {named}"), reason=_ONLY_FORGETS)
+    return Decision(answer(f"Forget {what}? {named}"), reason=_NOT_YET)
 
 
 def _nothing(why: str) -> Decision:
@@ -197,8 +198,7 @@ class Extract(_Answering):
         floor = max(min(self.threshold, evidence.chance), _BESIDE * evidence.chance)
         for i in np.argsort(-evidence.scores, kind="stable"):
             one = evidence.quotable[i]
-            # Passages overlap: none may be a part of another.
-            is_new = not any(one.text in other.text or other.text in one.text for other in best)
+            is_new = not any(_repeats(one.text, other.text) for other in best)
             if is_new and (evidence.chances[i] >= floor or not self.threshold):
                 best.append(one)
         quotes = best[: self.sentences]
@@ -209,3 +209,13 @@ class Extract(_Answering):
         quoted = [text if text[-1] in '.!?)]"' else f"{text}." for text in texts[:-1]]
         reason = f"sentences from {sources}; {chance}"
         return Decision(answer(" ".join([*quoted, texts[-1]])), reason=reason)
+
+
+def _repeats(text: str, other: str) -> bool:
+    """Say whether one is a part of the other, or differs in the day that memory puts in brackets.
+
+    Passages overlap, and a fact may stand beside the turn that told it.
+    """
+    terms, others = set(words(text)), set(words(other))
+    dated = others <= terms and "".join(terms - others).isdigit()
+    return text in other or other in text or terms <= others or dated

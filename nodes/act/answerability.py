@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stategate.language.sentences import sentences
 from stategate.language.utterance import is_asking, read_sentence
-from stategate.language.words import CALENDAR, CARDINALS
+from stategate.language.words import CALENDAR, CARDINALS, FUNCTION_WORDS
 from stategate.nodes.models.calls import Ask
 from stategate.nodes.models.judge import answer_chances, following_up
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
@@ -32,7 +32,7 @@ NOTED = "Noted."
 NOT_ASKED = "Nothing was asked."
 #: In a decision's reason, between why a model's reply is taken back and what it wrote.
 WROTE = "; the model wrote: "
-_NO_ANSWERS = ("(not answered)", NOTED, NOT_ASKED, NOTHING_FOUND)
+_NO_ANSWERS = ("(not answered)", NOTHING_FOUND)
 _BULLET = re.compile(r"^[-*+•] +")
 _CITED = re.compile(r"^\[\d+\] ")
 #: What makes a question one about the talk itself: "Which lake did I ask you about last time?"
@@ -43,6 +43,7 @@ _OF_TALK = re.compile(
     re.IGNORECASE,
 )
 _OF_ASKING = re.compile(r"\bask(?:ed)?\b|\bwant(?:ed)? to know\b", re.IGNORECASE)
+_NO_TOPIC = FUNCTION_WORDS | {"question", "questions"}
 _SPOKEN = 0.5  # share of its words below which a question about the talk is taken for another
 _FACTS = frozenset(
     "who whom whose when where which what is are was were does do did has have".split()
@@ -153,11 +154,12 @@ def quotables(context: BuiltContext, is_spoken: bool = False) -> list[Quotable]:
     """Return the quotable sentences of passages, memories and earlier turns, word for word.
 
     The prompt's introduction of a memory is not quoted, and no earlier question is an answer. Nor
-    are the agent's own answers, unless the talk itself is asked about (``is_spoken``).
+    are the agent's own answers, unless the talk itself is asked about (``is_spoken``): then those to
+    questions are.
     """
     quotable: list[Quotable] = []
     remembered: dict[str, Quotable] = {}
-    current = ""
+    current = body = ""
     for piece in context.visible("passage", "fact", "history"):
         if piece.kind == "passage":
             title = piece.says("title")
@@ -170,10 +172,10 @@ def quotables(context: BuiltContext, is_spoken: bool = False) -> list[Quotable]:
                 for text, head in _sentences(blocks)
             ]
             continue
-        speaker = piece.says("speaker")
-        if speaker == "You" and not is_spoken:
-            continue
+        speaker, asked = piece.says("speaker"), body
         body = piece.says("said")
+        if speaker == "You" and not (is_spoken and is_asking(asked)):
+            continue
         for part in sentences(body):
             text = _CITED.sub("", part.strip()).strip()
             purpose = read_sentence(text).purpose if speaker == "User" else ""
@@ -247,9 +249,13 @@ def support(
         if turns:
             topic = " ".join(_OF_TALK.sub(" ", question).split())
             meaning, shared = _nearness(topic, topic, turns, embedder)
-            # Nothing but the talk is asked about in "What did I ask last time?"
-            chances = shared if words(topic) else np.ones_like(shared)
-            spoken = Support(turns, meaning + _SHARED * shared, chances, is_spoken=True)
+            scores, chances = meaning + _SHARED * shared, shared
+            if _NO_TOPIC.issuperset(re.findall(r"\w+", topic.lower())):
+                # Nothing but the talk is asked about in "What did I ask first?"
+                order = np.arange(len(turns), dtype=np.float32)  # of the newest question first
+                scores = order if "first" in topic else -order
+                chances = np.ones_like(shared)
+            spoken = Support(turns, scores, chances, is_spoken=True)
             if spoken.chance >= _SPOKEN:
                 return spoken
     if not quotable:

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from stategate.envs.protocols import ANSWER, Chunk, Fragment
 from stategate.language.dates import resolved, spans
 from stategate.language.sentences import clauses, sentences
-from stategate.language.utterance import content_of, is_forgetting, read_sentences, read_utterance
+from stategate.language.utterance import is_forgetting, named_things, read_sentences, read_utterance
 from stategate.language.words import FUNCTION_WORDS, SMALL_TALK
 from stategate.nodes.build_context.assemble import (
     built,
@@ -47,6 +47,7 @@ from stategate.nodes.retrieval.remember import MemoryPlace
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.recall import Limits, asked_of
 from stategate.stores.memory.records import TRUSTED, Fact
+from stategate.stores.memory.statements import told_part
 from stategate.stores.text import day_of, one_line
 from stategate.stores.tokens import count_tokens, truncate
 from stategate.stores.traces import Event
@@ -110,9 +111,8 @@ class ConversationContext(ContextParams):
         def build_context(request: ContextRequest) -> BuiltContext:
             question_text = one_line(request.instruction)
             if self.memory is not None and store is not None and is_forgetting(question_text):
-                question, _ = _question(question_text, "", request)
                 owner = self.memory.place.owner
-                return built([*_matches(store, owner, resources, question_text), question])
+                return _forgetting_context(store, owner, resources, question_text, request)
             earlier = request.events if self.history_tokens else ()
             stands_alone = read_utterance(question_text).purpose in ("correction", "wish")
             about = "" if stands_alone else followed_turn(question_text, earlier)
@@ -260,20 +260,27 @@ def wish_pieces(reader: MemoryReader, store: LongTerm, room: int) -> list[Piece]
     return headed(head, lines, room)
 
 
-def _matches(store: LongTerm, owner: str, resources: Resources, wish: str) -> list[Piece]:
-    """Return a piece of the kind ``forget`` for each fact that a wish to forget speaks of.
+def _forgetting_context(
+    store: LongTerm, owner: str, resources: Resources, wish: str, request: ContextRequest
+) -> BuiltContext:
+    """Return a piece of the kind ``forget`` for each fact that a wish to forget names, and the wish.
 
     One that names nothing ("Forget all I said") speaks of any: an empty piece says so.
     """
-    named = " ".join(part.text for part in read_sentences(wish) if part.purpose == "forget")
-    words = " ".join(word for word in content_of(named) if word.lower() not in SMALL_TALK)
-    if not words:
-        unnamed = Piece("facts", "forget", "", (), 0, 0, None, (), "no fact is named")
-        return [unnamed] if store.facts(owner) else []
-    facts = store.matching(owner, asked_of(words, resources.embedder))
-    return [
-        line_piece(f"fact:{fact.id}", "forget", fact_line(fact), score=fact.score) for fact in facts
+    parts = (part.text for part in read_sentences(wish) if part.purpose == "forget")
+    things = [thing for part in parts for thing in named_things(part)]
+    asked = [asked_of(thing, resources.embedder) for thing in things]
+    facts = {fact.id: fact for one in asked for fact in store.matching(owner, one)}
+    pieces = [
+        line_piece(f"fact:{number}", "forget", fact_line(fact), score=fact.score)
+        for number, fact in facts.items()
     ]
+    if not things and store.facts(owner):
+        pieces = [Piece("facts", "forget", "", (), 0, 0, None, (), "no fact is named")]
+    told = told_part(wish, ("question", "forget"))
+    # "My new one is 7" is about what is forgotten.
+    about = " ".join(things) if told and is_follow_up(told) else ""
+    return built([*pieces, _question(wish, about, request)[0]])
 
 
 def fact_line(fact: Fact) -> list[Fragment]:
@@ -303,8 +310,10 @@ _POINTERS = frozenset(
     "ones same other former latter".split()
 )
 _PERSONS = frozenset("he him his she her hers they them their theirs".split())
+#: They belong to what the words before them name: "Ana sold her boat."
+_POSSESSIVES = frozenset("his her its their".split())
 #: A question that brings in something new, or that is about the user, stands alone.
-_ALONE = frozenset("a an i my me".split())
+_ALONE = frozenset("a an i my me we our us".split())
 _SHORT = 1  # words of content of a question that asks for nothing by itself
 _ANSWER_WORDS = 12  # of an answer that are looked at
 
@@ -342,7 +351,10 @@ def is_follow_up(question: str) -> bool:
     first = next((i for i, count in enumerate(counts, 1) if count > _SHORT), None)
     words = _words(" ".join(parts[:first]))
     lower = {word.lower() for word in words}
-    if not words or lower & _POINTERS:
+    if not words or lower & _POINTERS - _POSSESSIVES:
+        return True
+    owned = (i for i, word in enumerate(words) if word.lower() in _POSSESSIVES)
+    if any(len(_content(" ".join(words[:i]))) <= _SHORT for i in owned):
         return True
     return len(_content(" ".join(words))) <= _SHORT and not lower & _ALONE
 

@@ -182,11 +182,12 @@ def corrected_fact(
 
     The score adds the share of its words that a fact holds, the cosine, and whether the fact is of
     the same conversation, or the speaker's last one there, which a longer correction must share a word
-    with. What others said counts where the speaker said nothing of it.
+    with. Without a thread only that last one is of the same conversation. What others said counts
+    where the speaker said nothing of it.
     """
     facts = _best(db, index, asked)
     f, thread = tables.facts.c, turn.thread_id
-    own = (f.user == user, f.thread_id == (thread or None), f.speaker == turn.speaker)
+    own = (f.user == user, f.thread_id == thread, f.speaker == turn.speaker)
     is_known = f.id <= max(index.place, default=0)  # the correction itself is not
     last = db.scalar(sa.select(sa.func.max(f.id)).where(*own, f.source == "user", is_known))
     if last is not None and last not in [fact.id for fact in facts]:
@@ -196,7 +197,7 @@ def corrected_fact(
     for fact in facts:
         if fact.trust >= TRUSTED and fact.valid_to is None:
             share = len(terms & set(stems(fact.text))) / max(len(terms), 1)
-            is_same = bool(thread) and thread == fact.thread_id
+            is_same = thread == fact.thread_id if thread else fact.id == last
             is_meant = fact.id == last and (share > 0 or len(terms) <= _ELLIPSIS)
             score = (share + is_same + is_meant) / 2 + fact.score
             if score >= _CORRECTED:

@@ -9,7 +9,7 @@ from collections.abc import Container
 
 from stategate.language.dates import spans
 from stategate.language.sentences import sentences
-from stategate.language.utterance import SENTENCES, read_sentences
+from stategate.language.utterance import SENTENCES, named_things, read_sentences
 from stategate.language.words import FUNCTION_WORDS, SMALL_TALK
 from stategate.stores.memory.records import Statement, Turn
 
@@ -42,8 +42,11 @@ def told_part(text: str, left_out: Container[str]) -> str:
     """Return what ``text`` tells, where some of its sentences have a purpose that is ``left_out``.
 
     All of it where none has, "" where nothing else is told: "Forget my dentist. I moved." -> "I moved."
+    A wish to forget that names nothing concerns the text itself: "My PIN is 9. Don't save that." -> ""
     """
     parts = list(read_sentences(text))
+    if any(part.purpose == "forget" and not named_things(part.text) for part in parts):
+        return ""
     if not any(part.purpose in left_out for part in parts):
         return text
     told = [part.text for part in parts if part.purpose in _STATING]
@@ -53,21 +56,21 @@ def told_part(text: str, left_out: Container[str]) -> str:
 def refusal_of(turn: Turn) -> str:
     """Return why the turn is not kept, "" if it is.
 
-    It says no name, number, time, nor word of content, or wishes nothing but something to be forgotten.
+    It states nothing, and says no number, time, nor word of content; or it wishes something to be
+    forgotten, and tells nothing else.
     """
     text = turn.text.strip()
     if not text:
         return "empty"
-    purposes = {part.purpose for part in read_sentences(text[:_LETTERS])}
-    if turn.source == "user" and "forget" in purposes and purposes <= {"forget", "other"}:
+    if turn.source == "user" and not told_part(text, ("forget",)):
         return WISH_TO_FORGET
     named = (span.text.lower() not in _GREETED for span in spans(text, turn.at or 0.0))
     if re.search(r"\d", text) or any(named):
         return ""
-    count = _content_words(text, turn.speaker)
-    if text.endswith("?") and count <= 2:
-        return "small talk: a question that tells nothing"
-    return "small talk" if count == 0 else ""
+    if any(part.purpose in _STATING for part in read_sentences(text[:_LETTERS])):
+        return ""
+    is_short = _content_words(text, turn.speaker) <= (2 if text.endswith("?") else 0)
+    return "small talk" if is_short else ""
 
 
 def content_share(text: str, speaker: str = "") -> float:

@@ -126,6 +126,8 @@ def test_what_explains_its_own_pronouns_is_about_nothing_earlier():
         "My physiotherapist is Dr. Ko; her phone is 4.",
         "I have a dog called Rex. It barks.",
         "What do I have to do this weekend?",
+        "Yonas lost his job at the bank.",
+        "Where do we live?",
     ):
         assert followed_turn(text, events) == ""
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stategate.language.utterance import content_of, is_same_wish, read_utterance
+from stategate.language.utterance import content_of, is_same_wish, read_sentences, read_utterance
 from stategate.stores.runs import read_rows
 
 ROWS = Path(__file__).parents[2] / "trainers" / "data" / "utterances.jsonl"
@@ -45,3 +45,17 @@ def test_wishes_are_of_the_same_thing_by_topic_or_by_words() -> None:
 
 def test_content_leaves_out_the_words_that_say_what_a_text_is_for() -> None:
     assert content_of("Please forget my dentist.") == ["dentist"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Forget my dog and my cat, I have a parrot now.", ["I have a parrot now."]),
+        ("Delete all about Kuba, and call me Maro.", ["call me Maro."]),
+        ("Forget the dog, the cat and the parrot.", []),
+        ("Don't remember this, my new PIN is 9921.", []),
+    ],
+)
+def test_a_wish_to_forget_may_tell_something_besides(text: str, told: list[str]) -> None:
+    wish, *others = read_sentences(text)
+    assert (wish.purpose, [part.text for part in others]) == ("forget", told)

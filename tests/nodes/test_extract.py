@@ -151,6 +151,13 @@ def test_a_models_answer_needs_a_source_and_what_was_asked_for(question, reply, 
     assert backing(question, reply, quotable, HashingEmbedder())[1] == doubt
 
 
+def test_a_turn_and_its_fact_are_quoted_once():
+    told = [fact_piece("2026-05-01", "The ferry leaves on 14 March (2027-03-14) at noon.")]
+    said = fact_piece("2026-05-02", "The ferry leaves on 14 March at noon.")
+    for pieces in ([*told, said], [said, *told]):
+        assert answered(decide("When does the ferry leave?", *pieces).action).count("ferry") == 1
+
+
 def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
     told = [
         fact_piece("2026-05-01", "When does the ferry to Langeoog leave?"),
@@ -163,6 +170,8 @@ def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
 
     ferry = 'You asked: "When does the ferry to Langeoog leave?"'
     assert reply("Which ferry did I ask you about?") == ferry
+    assert reply("What did I ask first?") == ferry
+    assert reply("What did I ask last time?") == 'You asked: "How long is the crossing?"'
     assert reply("Which elephant did I ask about?") == NOTHING_FOUND
     assert reply("What did I tell you of Bo?") == "I shall bring my dog Bo."
 

@@ -38,6 +38,10 @@ def words(facts):
         ("I was ill. I'll be in Rome in March.", "2024-03"),
         ("On Saturday we were in Rome.", "2023-05-20"),
         ("It has been moved to Sunday.", "2023-05-28"),
+        ("Our cat died on Sunday.", "2023-05-21"),
+        ("We bought the boat in June.", "2022-06"),
+        ("She works nights until Monday.", "2023-05-29"),
+        ("She held a room until Monday.", "2023-05-22"),
         ("She may come.", None),
         ("the 31st of Juneau", None),
         ("5/6/2023", None),
@@ -227,9 +231,16 @@ def test_a_wish_to_forget_is_no_fact_but_names_what_carries_it_out(user_memory):
     assert (written.outcome, "memory forget" in written.reason) == ("refused", True)
     both = user_memory.remember("Please forget my dentist. I live in Oslo.", speaker="Ana")
     assert both.outcome == "stored"
+    one = user_memory.remember("Forget my old number, my new one is 085 555.", speaker="Ana")
+    assert "memory forget" in one.reason
+    assert user_memory.store.facts(user_memory.user)[-1].text == "my new one is 085 555."
+    for text in ("My PIN is 9921. Please don't remember that.", "Don't save this, my PIN is 9921."):
+        assert user_memory.remember(text, speaker="Ana").outcome == "refused"
 
 
-@pytest.mark.parametrize("text", ["I am 34.", "No, I hate cheese.", "Tomorrow!"])
+@pytest.mark.parametrize(
+    "text", ["I am 34.", "No, I hate cheese.", "Tomorrow!", "No, sorry, they're five now."]
+)
 def test_short_turns_that_tell_something_are_kept(user_memory, text):
     assert user_memory.remember(text, speaker="Ana").outcome == "stored"
 

@@ -160,7 +160,7 @@ def test_a_wish_to_forget_names_the_facts_and_asks_back():
     out = call("ask", "Please forget my dentist.", "--remember", *EXTRACT)
     assert 'Forget this? "My dentist is Dr Wu."' in out
     assert "stategate memory forget 1 forgets" in out
-    assert "Nothing of this is remembered." in call("ask", "Forget my motorbike.", *EXTRACT)
+    assert "Nothing to forget was found." in call("ask", "Forget my motorbike.", *EXTRACT)
     assert "(nothing remembered (0." in call("ask", "Who sang Waterloo?", *EXTRACT)
     out = call("chat", *EXTRACT, stdin="Forget my cat.\nn\nForget my dentist.\ny\n\n")
     assert "forgot 1 of 1" in out
@@ -169,6 +169,12 @@ def test_a_wish_to_forget_names_the_facts_and_asks_back():
     assert "stategate memory forget --all forgets" in out
     (left,) = json.loads(call("memory", "list", "--json", "-"))
     assert left["text"] == "My cat is called Miso."
+    call("ask", "Forget my cat, I have a dog called Rex.", "--remember", *EXTRACT)
+    call("ask", "My PIN is 9921. Please don't remember that.", "--remember", *EXTRACT)
+    _, dog = json.loads(call("memory", "list", "--json", "-"))
+    assert dog["text"] == "I have a dog called Rex."
+    out = call("ask", "Forget my dog and my cat.", *EXTRACT)
+    assert "Rex" in out.partition("Miso")[0]
 
 
 def test_what_is_kept_and_forgotten_is_said_with_whose_it_is():
@@ -264,6 +270,8 @@ def test_what_is_empty_says_so(notes, tmp_path):
     empty.mkdir()
     assert "no text" in run_command("ask", "What?", "--corpus", empty, *EXTRACT).stderr
     assert "no text" in refused("rank", "What?", "--corpus", empty)
+    for command in ("ask", "rank"):
+        assert "question is empty" in refused(command, " ", "--corpus", empty)
     assert "nothing to read" in refused("ingest", empty, "--corpus", "none", *EXTRACT)
     call("ingest", notes, "--corpus", "mine", "--embedder", "hashing")
     assert "nothing to read" in refused("ingest", empty, "--corpus", "mine", *EXTRACT)

@@ -38,6 +38,7 @@ from stategate.stores.settings import (
     ConfigName,
     JsonFile,
     Overrides,
+    Question,
     Settings,
     argument,
     option,
@@ -63,7 +64,7 @@ class ChatSettings(Settings):
 class AskSettings(ChatSettings):
     """One question."""
 
-    question: str = argument(...)
+    question: Question = argument(...)
     show: bool = option(False, "Print what the model read, and scores.")
     remember: bool = option(False, "Keep what is told for later; a --thread always does.")
     json_target: JsonFile = None
@@ -267,7 +268,7 @@ def _answer_of(result: StepRecord) -> str:
 class RankSettings(Settings):
     """Which documents, by which scores."""
 
-    question: str = argument(..., "What the documents should explain.")
+    question: Question = argument(..., "What the documents should explain.")
     corpus: str = option(..., "A corpus, or a folder or file of documents.", metavar="NAME|PATH")
     top: int = option(10, "How many documents to show.", ge=1)
     fuse_with: Commas[Literal["bm25", "bm25_stem", "embedder"]] = option(

@@ -19,7 +19,7 @@ from stategate.stores.home import cache, home, own_name_of, require_own_home, th
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.memory.recall import Limits
 from stategate.stores.memory.records import Fact
-from stategate.stores.settings import JsonFile, Settings, argument, option
+from stategate.stores.settings import JsonFile, Question, Settings, argument, option
 from stategate.stores.sql import require_file
 from stategate.stores.text import day_of, one_line, plural
 from stategate.ui.cli.output import say, wrote
@@ -55,7 +55,7 @@ class MemorySettings(Settings):
 class SearchSettings(MemorySettings):
     """A question, and of which time."""
 
-    words: str = argument(..., metavar="QUESTION")
+    words: Question = argument(..., metavar="QUESTION")
     embedder: EmbedderKind = "minilm"
     k: int = option(5, "How many facts.", "-k", ge=1)
     as_of: str | None = option(None, "A day such as 2024-03-05: as it was then.")

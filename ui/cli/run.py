@@ -117,7 +117,9 @@ def open_session(config: Config, settings: RunSettings) -> Session:
 
     def start(session: Session) -> Session:
         agent, said = session.agent, settings.say
-        task: Mapping[str, Any] = dict(read_pair(pair, "--task KEY=VALUE") for pair in settings.task)
+        task: Mapping[str, Any] = dict(
+            read_pair(pair, "--task KEY=VALUE") for pair in settings.task
+        )
         if not task:
             task = task_at(agent.world.tasks(), settings.goal or 0)
         if said is not None and not is_understood(agent.resources.profile.view, said):
@@ -222,7 +224,7 @@ class Transcript:
         rows.append(("took", ", ".join(took), "dim"))
         self._print(f"step {result.step + 1} of at most {self.config.max_steps}", rows)
 
-    def end(self, steps: Sequence[StepResult]) -> None:
+    def end(self, steps: Sequence[StepRecord]) -> None:
         """Print the outcome on the last page, and the totals; say if ``steps`` went in circles."""
         values, last = self.session.values, self.session.observation
         reward, rows, outcome = values["reward"], [], outcome_of(last)
