@@ -111,7 +111,8 @@ def problem(error: BaseException) -> str | None:
     error = missing_extra(error) or error
     if hasattr(error, "format_message"):  # a usage error of typer's
         line = error.format_message().replace("Value error, ", "").rstrip(".")
-        fix = f" (see {error.ctx.command_path if error.ctx else 'stategate'} --help)"
+        context = getattr(error, "ctx", None)
+        fix = f" (see {context.command_path if context else 'stategate'} --help)"
         if getattr(error, "option_name", "")[1:2].isdigit():
             fix = ": text that begins with a dash comes last, after --"
         return printable(one_line(f"{line}{fix}"))
