@@ -15,7 +15,7 @@ import numpy as np
 from stategate.language.instruction.weights import Floats, softmax
 from stategate.language.sentence_model import adapted_model
 from stategate.language.sentences import sentences
-from stategate.language.words import FUNCTION_WORDS, SMALL_TALK, stem
+from stategate.language.words import FORGET_WORDS, FUNCTION_WORDS, SMALL_TALK, stem
 
 #: What an utterance is for. A request for one time ("this recipe in cups") is a question.
 PURPOSES = ("statement", "wish", "question", "forget", "correction", "other")
@@ -25,8 +25,8 @@ TOPICS = (
     *("currency", "clock", "sources", "code", "else"),
 )
 _PAUSE = re.compile(r"(?:[,;]|[.!?](?=\s+[a-z]))\s+(?:(?:and|but)\s+)?|\s+(?:and|but)\s+")
-#: Words and probability from which a part of a sentence stands alone: "my cat" does not.
-_CLAUSE, _TOLD = 4, 0.75
+#: By purpose, words from which a part of a sentence stands alone ("my cat" does not), and probability.
+_CLAUSE, _TOLD = {"wish": 1, "statement": 4, "question": 4}, 0.75
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?|\d+")
 SENTENCES = 40  # of an utterance that are read
 _WORDS = 24  # of content whose effect on the purpose is looked at
@@ -91,7 +91,8 @@ def _parts_of(wish: Utterance) -> Iterator[Utterance]:
     save this, my PIN is 9.") concerns its own sentence, which stays whole.
     """
     parts = [read_sentence(part) for part in _PAUSE.split(wish.text)]
-    apart = [part for part in parts if part.chance >= _TOLD and _stands_alone(part)]
+    sure = (part for part in parts if part.chance >= _TOLD and part.purpose in _CLAUSE)
+    apart = [part for part in sure if len(part.text.split()) >= _CLAUSE[part.purpose]]
     rest = ", ".join(part.text for part in parts if part not in apart)
     if not apart or not named_things(rest):
         apart, rest = [], wish.text
@@ -100,17 +101,12 @@ def _parts_of(wish: Utterance) -> Iterator[Utterance]:
         yield part if part.text[-1] in ".!?" else replace(part, text=f"{part.text}.")
 
 
-def _stands_alone(part: Utterance) -> bool:
-    is_clause = len(part.text.split()) >= _CLAUSE
-    return part.purpose == "wish" or (part.purpose in ("statement", "question") and is_clause)
-
-
 def named_things(wish: str) -> list[str]:
     """Return the words of content of each thing that a wish to forget names: ["car", "flat"].
 
     "Forget it" names none.
     """
-    named = {word for word in content_of(wish) if word.lower() not in SMALL_TALK}
+    named = {w for w in content_of(wish) if w.lower() not in SMALL_TALK | FORGET_WORDS}
     parts = (_WORD.findall(part) for part in _PAUSE.split(wish))
     return [" ".join(own) for part in parts if (own := [word for word in part if word in named])]
 

@@ -9,8 +9,9 @@ _LISTS: dict[str, tuple[str, ...]] = {
         Path(__file__).with_name("words.toml").read_text("utf-8")
     ).items()
 }
-FUNCTION_WORDS, SMALL_WORDS, SMALL_TALK = (
-    frozenset(_LISTS[name]) for name in ("function_words", "small_words", "small_talk")
+FUNCTION_WORDS, SMALL_WORDS, SMALL_TALK, FORGET_WORDS = (
+    frozenset(_LISTS[name])
+    for name in ("function_words", "small_words", "small_talk", "forget_words")
 )
 MONTHS = _LISTS["months"]
 WEEKDAYS = _LISTS["weekdays"]

@@ -59,7 +59,7 @@ class LongTerm:
             if read_utterance(turn.text).purpose != "correction":
                 return written
             ended = read_facts(db, among(tables.facts.c.id, written.closed))
-            if any(f.source == "user" and f.closed_by == written.fact for f in ended):
+            if any(fact.source == "user" for fact in ended):
                 return written
             words = " ".join(content_of(turn.text))
             asked = Asked(words, turn.vector, turn.embedder, at=now)

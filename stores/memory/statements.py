@@ -62,15 +62,17 @@ def refusal_of(turn: Turn) -> str:
     text = turn.text.strip()
     if not text:
         return "empty"
-    if turn.source == "user" and not told_part(text, ("forget",)):
+    purposes = {part.purpose for part in read_sentences(text[:_LETTERS])}
+    states = not purposes.isdisjoint(("statement", "correction"))
+    may_refuse = turn.source == "user" and (states or "question" not in purposes)
+    if may_refuse and not told_part(text, ("forget",)):
         return WISH_TO_FORGET
     named = (span.text.lower() not in _GREETED for span in spans(text, turn.at or 0.0))
     if re.search(r"\d", text) or any(named):
         return ""
-    if any(part.purpose in _STATING for part in read_sentences(text[:_LETTERS])):
-        return ""
-    is_short = _content_words(text, turn.speaker) <= (2 if text.endswith("?") else 0)
-    return "small talk" if is_short else ""
+    if text.endswith("?"):
+        return "small talk" if _content_words(text, turn.speaker) <= 2 else ""
+    return "" if states or _content_words(text, turn.speaker) else "small talk"
 
 
 def content_share(text: str, speaker: str = "") -> float:
