@@ -37,11 +37,8 @@ class Span:
 def token_matches(parsed: ParsedInstruction, key: Token) -> tuple[tuple[int, float], ...]:
     """Return (place, quality) of each token that matches ``key``, up to spelling mistakes."""
     if key.value is not None:
-        scored = (
-            (i, same(key, token))
-            for i, token in enumerate(parsed.tokens)
-            if token.value is not None
-        )
+        numbers = ((i, token) for i, token in enumerate(parsed.tokens) if token.value is not None)
+        scored = ((i, same(key, token)) for i, token in numbers)
         return tuple((i, quality) for i, quality in scored if quality > 0)
     exact = parsed.places.get(key.key)
     if exact:

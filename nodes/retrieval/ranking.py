@@ -47,9 +47,8 @@ def fuse(scores: Sequence[Sequence[float] | Scores]) -> Scores:
         return np.zeros(0)
     above, deviations = rows - rows.mean(axis=1, keepdims=True), rows.std(axis=1, keepdims=True)
     is_apart = np.isfinite(deviations) & (deviations >= 1e-12)
-    return np.asarray(
-        np.divide(above, deviations, where=is_apart, out=np.zeros_like(rows)).sum(axis=0)
-    )
+    standard = np.divide(above, deviations, where=is_apart, out=np.zeros_like(rows))
+    return np.asarray(standard.sum(axis=0))
 
 
 def fuse_places(rankings: Sequence[Mapping[int, float]]) -> list[tuple[int, float]]:

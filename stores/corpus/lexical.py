@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from stategate.stores.progress import Progress
 
-Tokenise = Callable[[str], list[str]]
 _B = 0.75  # length normalisation; with k1 = 1.2 Lucene's defaults
 
 
@@ -26,7 +25,7 @@ class Lexical:
     def __init__(
         self,
         texts: Sequence[str] = (),
-        tokenise: Tokenise | None = None,
+        tokenise: Callable[[str], list[str]] | None = None,
         *,
         k1: float = 1.2,
         repeats: bool = True,
@@ -90,26 +89,22 @@ class Lexical:
 
     def to_json(self) -> dict[str, Any]:
         """Return the index of texts that were split by :func:`words` as values that JSON takes."""
-        postings = {word: [*map(_text_of, own)] for word, own in self._postings.items()}
-        return {"lengths": _text_of(self._lengths), "postings": postings}
+        postings = {
+            word: [b64encode(numbers).decode() for numbers in own]
+            for word, own in self._postings.items()
+        }
+        return {"lengths": b64encode(self._lengths).decode(), "postings": postings}
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> "Lexical":
         """Return the index of :meth:`to_json`. Raises one of ``errors.UNREADABLE``."""
         lexical = cls()
-        lexical._lengths = _array_of(kept["lengths"])
+        lexical._lengths = array("i", b64decode(kept["lengths"]))
         lexical._total = sum(lexical._lengths)
-        for word, (places, counts) in kept["postings"].items():
-            lexical._postings[word] = _array_of(places), _array_of(counts)
+        for word, own in kept["postings"].items():
+            places, counts = (array("i", b64decode(numbers)) for numbers in own)
+            lexical._postings[word] = places, counts
         return lexical
-
-
-def _text_of(numbers: "array[int]") -> str:
-    return b64encode(numbers).decode()
-
-
-def _array_of(text: str) -> "array[int]":
-    return array("i", b64decode(text))
 
 
 def words(text: str) -> list[str]:
