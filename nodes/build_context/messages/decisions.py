@@ -1,7 +1,7 @@
 """The data of ``planner``: settings, decisions between calls, and the prepared call with its audit."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
@@ -70,15 +70,12 @@ class Decisions:
 
     ``frozen`` holds the checksum of the original and the visible text of each shortened result,
     ``left_out`` the keys of messages that are not shown at all. ``restored`` stay whole.
-    ``recurrent`` is the state of the need scorer after ``read`` messages.
     """
 
     frozen: Mapping[str, list[Any]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     restored: list[str] = field(default_factory=list)
     cuts: int = 0
-    recurrent: Any = None
-    read: int = 0
 
     def plain(self) -> dict[str, Any]:
         """Return the form that is held in graph state."""
@@ -86,14 +83,12 @@ class Decisions:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any] | None) -> "Decisions":
-        """Read :meth:`plain` back; None is no decisions, and neither is another version's."""
-        try:
-            return cls(**(plain or {}))
-        except TypeError:
-            return cls()
+        """Read :meth:`plain` back; None is no decisions, and another version's fields are ignored."""
+        known = {each.name for each in fields(cls)}
+        return cls(**{name: value for name, value in (plain or {}).items() if name in known})
 
 
-Fate = Literal["shortened", "note", "left out", "orphan"]
+Fate = Literal["whole", "shortened", "note", "left out", "orphan"]
 
 
 @dataclass(frozen=True)
