@@ -7,7 +7,7 @@ builder that shows one of them shows its leads too.
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -47,7 +47,6 @@ class Span:
     """A part of a result, its ``number``-th; ``leads`` are the parts that lead it, outermost first."""
 
     number: int
-    start: int
     text: str
     leads: "tuple[Span, ...]" = ()
     is_lead: bool = False
@@ -103,9 +102,7 @@ def spans(text: str) -> tuple[Span, ...]:
     leads: list[tuple[int, Span]] = []  # (level, part), outermost first
     for (start, level, is_lead), end in zip(cuts, ends, strict=True):
         leads = [lead for lead in leads if lead[0] < level]
-        parts.append(
-            Span(len(parts), start, text[start:end], tuple(part for _, part in leads), is_lead)
-        )
+        parts.append(Span(len(parts), text[start:end], tuple(part for _, part in leads), is_lead))
         if is_lead:
             leads.append((level, parts[-1]))
     return tuple(parts)
@@ -185,7 +182,7 @@ def _markdown_cuts(text: str) -> Iterator[Cut]:
         elif fenced:
             yield start, _DEEP, False
         else:
-            yield from ((piece, _DEEP, False) for piece in _filled(text, start, end))
+            yield from ((piece, _DEEP, False) for piece in _sentences(text, start, end))
 
 
 def _table_cuts(text: str) -> Iterator[Cut]:
@@ -208,7 +205,7 @@ def _text_cuts(text: str) -> Iterator[Cut]:
         if line.rstrip().endswith(":") and end - start <= _LONG:
             yield start, indent, True
         else:
-            yield from ((piece, indent, False) for piece in _filled(text, start, end))
+            yield from ((piece, indent, False) for piece in _sentences(text, start, end))
 
 
 # Common -------------------------------------------------------------------------------------------
@@ -230,13 +227,14 @@ def _cuts(starts: Sequence[int], text: str) -> Iterator[tuple[int, int]]:
     yield from pairwise(edges)
 
 
-def _filled(text: str, start: int, end: int) -> Iterable[int]:
-    """Return the starts of a stretch's parts: its sentences where it is long."""
-    return [start] if end - start <= _LONG else _sentences(text, start, end)
-
-
 def _sentences(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield each sentence's start; one of more than 2 × ``_LONG`` is cut at spaces and commas."""
+    """Yield each sentence's start where the stretch is long; a long sentence is cut further.
+
+    One of more than 2 × ``_LONG`` is cut at spaces and commas.
+    """
+    if end - start <= _LONG:
+        yield start
+        return
     edges = [start, *(start + m.end() for m in _SENTENCE.finditer(text[start:end])), end]
     for a, b in pairwise(sorted(set(edges))):
         yield a

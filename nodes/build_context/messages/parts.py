@@ -9,8 +9,7 @@ What is missing is said in a note that closes the text: "[cut 512 tokens: recall
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -41,16 +40,6 @@ ELISION = "…"
 Shown = Mapping[int, str]
 
 
-@dataclass(frozen=True)
-class Offer:
-    """A way to show a part: ``text`` for ``size`` tokens; ``chance`` that a later turn needs it."""
-
-    part: Span
-    text: str
-    size: int
-    chance: float
-
-
 def adjusted(chances: Mapping[str, Vector], results: Results, query: str) -> dict[str, Vector]:
     """Return the parts' chances, corrected for long lists and for words shared with the query.
 
@@ -78,20 +67,23 @@ def select(results: Results, chances: Mapping[str, Vector], budget: int) -> dict
     A row's values come first, its prose after every row's values: a part is offered without its prose,
     and the prose as an addition, unless nothing but prose is in it.
     """
-    offers = [(name, o) for name, parts in results.items() for o in _offers(parts, chances[name])]
-    offers.sort(key=lambda pair: -pair[1].chance / pair[1].size)
+    offers = (
+        (chance / size, name, part, text, size)
+        for name, parts in results.items()
+        for part, text, size, chance in _offers(parts, chances[name])
+    )
     visible: dict[str, dict[int, str]] = {name: {} for name in results}
     room = budget
-    for name, offer in offers:
-        if offer.chance * LOSS < offer.size * PRICE:
-            continue
+    for worth, name, part, text, size in sorted(offers, key=lambda offer: -offer[0]):
+        if worth * LOSS < PRICE:
+            break
         shown = visible[name]
-        leads = [lead for lead in offer.part.leads if lead.number not in shown]
-        size = offer.size + sum(lead.size for lead in leads)
-        if size <= room:
-            room -= size
+        leads = [lead for lead in part.leads if lead.number not in shown]
+        whole_size = size + sum(lead.size for lead in leads)
+        if whole_size <= room:
+            room -= whole_size
             shown |= {lead.number: lead.visible_text for lead in leads}
-            shown[offer.part.number] = offer.text
+            shown[part.number] = text
     return {**visible}
 
 
@@ -103,9 +95,8 @@ def ends(results: Results, budget: int) -> dict[str, Shown]:
     return select(results, chances, min(budget, _ENDS_TOKENS))
 
 
-def _offers(parts: Sequence[Span], chances: Vector) -> list[Offer]:
-    """Return the ways to show each part."""
-    offers = []
+def _offers(parts: Sequence[Span], chances: Vector) -> Iterator[tuple[Span, str, int, float]]:
+    """Yield each way to show a part: its text, its tokens, the chance that a later turn needs it."""
     for part, chance in zip(parts, chances, strict=True):
         whole, size = part.visible_text, part.size
         if not size or (part.is_lead and chance < 0.01):
@@ -115,10 +106,9 @@ def _offers(parts: Sequence[Span], chances: Vector) -> list[Offer]:
         short = _PROSE.sub(ELISION, whole) if size > 12 else whole
         short_size = tokens_in(short) if short != whole else size
         if short_size <= _WORTH_A_CUT * size and IDENTIFIES.search(short):
-            offers.append(Offer(part, short, short_size + _GAP_TOKENS, chance))
+            yield part, short, short_size + _GAP_TOKENS, chance
             chance *= _PROSE_CHANCE
-        offers.append(Offer(part, whole, size + _GAP_TOKENS, chance))
-    return offers
+        yield part, whole, size + _GAP_TOKENS, chance
 
 
 def is_shortened(text: str) -> bool:
