@@ -4,7 +4,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 from pydantic import BeforeValidator
@@ -19,7 +19,7 @@ from stategate.graph.session import Session, StepResult
 from stategate.graph.state import pack_decision
 from stategate.language.utterance import read_utterance
 from stategate.nodes.act.answerability import NOTED, NOTHING_FOUND
-from stategate.nodes.build_context.rico import documents_of, weigh
+from stategate.nodes.build_context.rico import Partner, documents_of, weigh
 from stategate.nodes.models.documents import shared_backend
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import QaEnv
@@ -270,9 +270,9 @@ class RankSettings(Settings):
     question: str = argument(..., "What the documents should explain.")
     corpus: str = option(..., "A corpus, or a folder or file of documents.", metavar="NAME|PATH")
     top: int = option(10, "How many documents to show.", ge=1)
-    fuse_with: Annotated[
-        tuple[Literal["bm25", "bm25_stem", "embedder"], ...], BeforeValidator(comma_list)
-    ] = option(("bm25_stem", "embedder"), "Scores to add: bm25, bm25_stem, embedder.", "--with")
+    fuse_with: Annotated[tuple[Partner, ...], BeforeValidator(comma_list)] = option(
+        ("bm25_stem", "embedder"), "Scores to add: bm25, bm25_stem, embedder.", "--with"
+    )
     candidates: int = option(20, "Weigh only so many, the BM25-best.", ge=1)
     model: str = option("smollm2-135m", "Asset, folder, .gguf file, hub name.")
     json_target: JsonFile = None

@@ -13,7 +13,6 @@ RECALL = "recall"
 OTHER_RECALL = "recall_message"
 #: In a message's metadata: it stays whole.
 PINNED = "stategate_pin"
-_MIN_NEW_RESULT = 150  # tokens of a new result that are always shown
 
 
 class HistorySettings(BaseModel):
@@ -50,12 +49,6 @@ class HistorySettings(BaseModel):
     )
     recall: bool = Field(True, description="give the agent a tool that shows a result whole")
     timeout: float = Field(5.0, gt=0, description="seconds after which a call reads it all")
-
-    def new_result_tokens(self, ranks_by_need: bool) -> int:
-        """Return the tokens that a new result may have."""
-        if self.max_new_result is None:
-            return max(self.budget // (4 if ranks_by_need else 40), _MIN_NEW_RESULT)
-        return self.max_new_result
 
     def is_pinned(self, message: BaseMessage) -> bool:
         """Say whether a message stays whole: by ``pin``, or by ``PINNED`` in its metadata."""

@@ -167,19 +167,16 @@ class ThreadFacts:
                 facts.last_words = words
                 facts.turns += 1
             elif isinstance(message, AIMessage) and message.tool_calls:
-                facts._call(message, results)
+                names = [name for call in message.tool_calls for name in call["args"]]
+                facts.argument_names.update(hashes("k", names, 64))
+                facts.last_call = words
+                facts.called |= words
+                new_words = words - facts.turn_words
+                for part in (part for parts in results[-20:] for part in parts):
+                    if part.values & new_words:
+                        facts.used.update(part.keys)
             facts.turn_words |= words
         return facts
-
-    def _call(self, message: AIMessage, results: Sequence[tuple[Part, ...]]) -> None:
-        """Count what a call takes from the results before it."""
-        self.last_call = values_in(readable_text(message))
-        names = [name for call in message.tool_calls for name in call["args"]]
-        self.argument_names.update(hashes("k", names, 64))
-        new_words = self.last_call - self.turn_words
-        self.called |= self.last_call
-        for part in (part for parts in results[-20:] for part in parts if part.values & new_words):
-            self.used.update(part.keys)
 
 
 def features(parts: Sequence[Part], facts: ThreadFacts, age: int) -> Vector:

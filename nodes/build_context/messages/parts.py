@@ -130,8 +130,3 @@ def rendered(name: str, text: str, shown: Shown, recall: str, beyond: int = 0) -
     shortened = "\n".join(filter(None, (body, note)))
     is_whole = body == text.rstrip() and not beyond
     return text if is_whole or tokens_in(shortened) >= size else shortened
-
-
-def is_note(text: str) -> bool:
-    """Say whether a result's visible text is nothing but its note."""
-    return text.startswith(_NOTE) and "\n" not in text

@@ -60,6 +60,7 @@ from stategate.stores.errors import UserError, warn_once
 
 #: Kinds of ours that add to a prompt, or read what no history of messages has.
 _UNFIT = ("experience", "experience_trace", "recall", "retrieve", "rico", "summary")
+_MIN_NEW_RESULT = 150  # tokens of a new result that are always shown
 _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
 _TOP_K = 60  # parts of results that `query_rag` shows
@@ -137,7 +138,9 @@ class HistoryPlanner:
 
     def _shorten_new(self, history: History) -> None:
         """Shorten new results: those larger than their share, and parts that nobody will need."""
-        max_tokens = self.settings.new_result_tokens(self._scorer is not None)
+        max_tokens = self.settings.max_new_result
+        if max_tokens is None:
+            max_tokens = max(self.settings.budget // (4 if self._scorer else 40), _MIN_NEW_RESULT)
         for slot in history.slots:
             if not slot.is_new or slot.is_pinned or slot.tool == (history.recall or None):
                 continue

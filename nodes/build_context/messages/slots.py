@@ -37,7 +37,7 @@ from stategate.nodes.build_context.messages.decisions import (
     Row,
 )
 from stategate.nodes.build_context.messages.need import ThreadFacts
-from stategate.nodes.build_context.messages.parts import is_note
+from stategate.nodes.build_context.messages.parts import is_shortened
 from stategate.nodes.protocols import Vector
 
 #: Tokens that the note of a shortened result may have.
@@ -101,7 +101,8 @@ class Slot:
         """What the call shows of the message."""
         if self.omitted or self.shown is None:
             return self.omitted or "whole"
-        return "note" if is_note(self.shown) else "shortened"
+        is_note = is_shortened(self.shown) and "\n" not in self.shown
+        return "note" if is_note else "shortened"
 
     @property
     def least_size(self) -> int:
