@@ -5,7 +5,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Literal
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
@@ -121,6 +120,7 @@ class History:
     """
 
     messages: Sequence[BaseMessage]
+    slots: Sequence[Slot]
     rounds: Sequence[Sequence[Slot]]
     orphans: Sequence[Slot]
     fixed: int
@@ -182,12 +182,7 @@ class History:
                     slot.omitted = ""
         for slot in rounds[-1] if rounds else ():
             slot.is_new = slot.is_result and slot.shown is None
-        return cls(messages, rounds, orphans, fixed, recall)
-
-    @cached_property
-    def slots(self) -> Sequence[Slot]:
-        """The messages in their order."""
-        return [slot for slots in self.rounds for slot in slots]
+        return cls(messages, standing, rounds, orphans, fixed, recall)
 
     @property
     def size(self) -> int:
