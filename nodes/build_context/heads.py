@@ -55,7 +55,7 @@ class Retrieve(TopChunks):
         d_state = updater.model.d_state
         fix = "train it again for this state model (stategate train retriever)"
         projection, _ = load_trained(
-            *self.checkpoints(),
+            self.checkpoints()[0],
             "retriever",
             make_projection,
             embedder=(resources.embedder.name, "set its embedder"),

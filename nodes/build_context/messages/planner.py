@@ -221,7 +221,7 @@ class HistoryPlanner:
 
     def _built(
         self, results: Results, query: str, instruction: str, budget: int
-    ) -> dict[str, dict[int, str]]:
+    ) -> dict[str, Shown]:
         """Return what the builder of another kind shows of the parts, within ``budget`` tokens."""
         # The frame's own line is not shown here.
         budget += tokens_in(f"Instruction: {' '.join(instruction.split())}\n")
@@ -235,7 +235,7 @@ class HistoryPlanner:
                 is_whole = piece.tokens_after == piece.tokens_before
                 cut = f"{piece.text.rstrip()} {ELISION}"
                 visible[name][part.number] = part.visible_text if is_whole else cut
-        return visible
+        return {**visible}
 
     def _chances(self, history: History, slots: Sequence[Slot]) -> dict[str, Vector]:
         """Return for each result the chance of each part that a later turn needs it.
