@@ -16,10 +16,10 @@ from langchain_core.messages.utils import trim_messages
 
 from stategate.envs.messages.history import bounded, rounds_of, text_of, tokens_of, with_text
 from stategate.envs.messages.needs import needed_parts
+from stategate.envs.messages.reading import spans
 from stategate.nodes.build_context.messages.decisions import Audit, Decisions
 from stategate.nodes.build_context.messages.parts import rendered
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
-from stategate.nodes.retrieval.history import chunks_of
 from stategate.stores.errors import UserError
 from stategate.stores.files import read_pair
 from stategate.stores.tokens import truncate
@@ -146,10 +146,8 @@ def _oracle(budget: int, thread: Messages) -> Arm:
     for place, message in enumerate(thread):
         if isinstance(message, ToolMessage):
             text = bounded(text_of(message))
-            chunks = chunks_of(str(place), text)
-            visible = {chunks[i].id: chunks[i].text.strip() for i in chosen.get(place, ())}
-            rendering = rendered("", text, chunks, visible, "")
-            reduced[place] = with_text(message, rendering.text)
+            visible = {i: spans(text)[i].visible_text for i in chosen.get(place, ())}
+            reduced[place] = with_text(message, rendered("", text, visible, ""))
 
     def read(history: list[BaseMessage], system: SystemMessage | None) -> Reading:
         offset = int(system is not None)

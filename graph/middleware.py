@@ -49,6 +49,7 @@ from stategate.envs.messages.history import (
     with_text,
 )
 from stategate.envs.messages.needs import calls_in, places_of, readable_text
+from stategate.envs.messages.reading import spans
 from stategate.nodes.build_context.messages.decisions import (
     OTHER_RECALL,
     RECALL,
@@ -58,7 +59,7 @@ from stategate.nodes.build_context.messages.decisions import (
     PreparedCall,
 )
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
-from stategate.nodes.retrieval.history import HistorySource, excerpt
+from stategate.nodes.retrieval.history import excerpt, find
 from stategate.stores.errors import UserError, describe_error, warn_once
 from stategate.stores.tokens import truncate
 
@@ -286,15 +287,15 @@ def recalled(query: str, messages: Sequence[BaseMessage], budget: int, ours: str
             searched[name] = speaker + text
     if named := [texts[word] for word in _words(query) if word in texts]:
         return _truncated("\n\n".join(named), budget)
-    source = HistorySource(text for item in searched.items() for text in _searchable(*item, query))
-    hits: dict[str, list[int]] = {}
-    for chunk, _ in source.find(query, _MAX_HITS):
-        result, _, part = chunk.id.rpartition("/")
-        hits.setdefault(result, []).append(int(part))
+    texts = dict(pair for item in searched.items() for pair in _searchable(*item, query))
+    results = {key: spans(text) for key, text in texts.items()}
+    hits: dict[str, dict[int, str]] = {}
+    for key, part in find(query, results, _MAX_HITS):
+        hits.setdefault(key, {})[part.number] = part.visible_text
     if not hits:
         latest = ", ".join(list(searched)[-20:]) or "none"
         return f"no earlier message is called or holds '{query}'; the latest are: {latest}"
-    quoted = [f"{key}:\n{excerpt(source.by_result[key], parts)}" for key, parts in hits.items()]
+    quoted = [f"{key}:\n{excerpt(results[key], shown)}" for key, shown in hits.items()]
     return _truncated("\n\n".join(quoted), budget)
 
 

@@ -13,7 +13,8 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import dropout, pad
 
 from stategate.envs.protocols import View
-from stategate.nodes.build_context.heads import done_in, make_projection
+from stategate.nodes.build_context.baselines import done_in
+from stategate.nodes.build_context.heads import make_projection
 from stategate.nodes.retrieval.align import FEATURES, match
 from stategate.nodes.retrieval.page import describe
 from stategate.nodes.update_state.learned import load_model

@@ -5,7 +5,6 @@ command, say) is split into identifiers: words with a digit, a capital inside, o
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -74,10 +73,8 @@ def needed_parts(
         for value in dict.fromkeys(need.value for need in needs if need.tool_only):
             holders: list[PartKey] = []
             for index, text in results.items():
-                if index < turn:
-                    starts = [span.start for span in spans(text)]
-                    parts = {bisect_right(starts, at) - 1 for at in places_of(value, text)}
-                    holders += [(index, part) for part in sorted(parts)]
+                parts = spans(text) if index < turn else ()
+                holders += [(index, part.number) for part in parts if stands_in(value, part.text)]
             needed.append((turn, value, holders))
     return needed
 

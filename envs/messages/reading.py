@@ -7,13 +7,15 @@ builder that shows one of them shows its leads too.
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from stategate.envs.messages.outline import Outline
+from stategate.stores.text import words_of
+from stategate.stores.tokens import count_tokens
 
 Format = Literal["outline", "markdown", "table", "log", "text"]
 
@@ -40,14 +42,29 @@ _CODE = re.compile(r"^\s*(?:def|class|import|function|const|return|func|fn|#incl
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Span:
-    """``text[start:end]``; ``leads`` are the indices of the spans that lead it, outermost first."""
+    """A part of a result, its ``number``-th; ``leads`` are the parts that lead it, outermost first."""
 
-    start: int
-    end: int
-    leads: tuple[int, ...] = ()
+    number: int
+    text: str
+    leads: "tuple[Span, ...]" = ()
     is_lead: bool = False
+
+    @property
+    def visible_text(self) -> str:
+        """The part as a model would read it."""
+        return self.text.strip()
+
+    @cached_property
+    def size(self) -> int:
+        """Its tokens, with a line break."""
+        return count_tokens(self.visible_text) + 1 if self.visible_text else 0
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The stems of its words and of its leads'."""
+        return frozenset(words_of(self.text)).union(*(lead.words for lead in self.leads))
 
 
 def format_of(text: str) -> Format:
@@ -82,12 +99,12 @@ def spans(text: str) -> tuple[Span, ...]:
     cuts = list(cut(text)) or [(0, _DEEP, False)]
     ends = [*(start for start, *_ in cuts[1:]), len(text)]
     parts: list[Span] = []
-    leads: list[tuple[int, int]] = []  # (level, index), outermost first
+    leads: list[tuple[int, Span]] = []  # (level, part), outermost first
     for (start, level, is_lead), end in zip(cuts, ends, strict=True):
         leads = [lead for lead in leads if lead[0] < level]
-        parts.append(Span(start, end, tuple(index for _, index in leads), is_lead))
+        parts.append(Span(len(parts), text[start:end], tuple(part for _, part in leads), is_lead))
         if is_lead:
-            leads.append((level, len(parts) - 1))
+            leads.append((level, parts[-1]))
     return tuple(parts)
 
 
@@ -165,7 +182,7 @@ def _markdown_cuts(text: str) -> Iterator[Cut]:
         elif fenced:
             yield start, _DEEP, False
         else:
-            yield from ((piece, _DEEP, False) for piece in _filled(text, start, end))
+            yield from ((piece, _DEEP, False) for piece in _sentences(text, start, end))
 
 
 def _table_cuts(text: str) -> Iterator[Cut]:
@@ -188,7 +205,7 @@ def _text_cuts(text: str) -> Iterator[Cut]:
         if line.rstrip().endswith(":") and end - start <= _LONG:
             yield start, indent, True
         else:
-            yield from ((piece, indent, False) for piece in _filled(text, start, end))
+            yield from ((piece, indent, False) for piece in _sentences(text, start, end))
 
 
 # Common -------------------------------------------------------------------------------------------
@@ -210,13 +227,14 @@ def _cuts(starts: Sequence[int], text: str) -> Iterator[tuple[int, int]]:
     yield from pairwise(edges)
 
 
-def _filled(text: str, start: int, end: int) -> Iterable[int]:
-    """Return the starts of a stretch's parts: its sentences where it is long."""
-    return [start] if end - start <= _LONG else _sentences(text, start, end)
-
-
 def _sentences(text: str, start: int, end: int) -> Iterator[int]:
-    """Yield each sentence's start; one of more than 2 × ``_LONG`` is cut at spaces and commas."""
+    """Yield each sentence's start where the stretch is long; a long sentence is cut further.
+
+    One of more than 2 × ``_LONG`` is cut at spaces and commas.
+    """
+    if end - start <= _LONG:
+        yield start
+        return
     edges = [start, *(start + m.end() for m in _SENTENCE.finditer(text[start:end])), end]
     for a, b in pairwise(sorted(set(edges))):
         yield a

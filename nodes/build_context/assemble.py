@@ -12,9 +12,8 @@ All our builders make the same frame, so that they differ only in the chunks tha
      - red, wool                the words of the instruction on the page that the action led to
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 
 from langchain_core.messages import HumanMessage
 from pydantic import Field
@@ -125,45 +124,24 @@ def newest_within(pieces: Sequence[Piece], budget: int) -> list[Piece]:
 def fit(fragments: Sequence[Fragment], budget: int) -> list[Fragment]:
     """Return the head of ``fragments`` that fits ``budget`` tokens, line break included.
 
-    Whole fragments first; a plain one may be cut at a token, one with an affordance may not.
+    A plain fragment may be cut at a token, one with an affordance may not. A cut quantity or lesson
+    loses its value.
     """
     whole = text_of(fragments)
     if count_tokens(whole) <= budget:
         return list(fragments)
-    end = 0
-    for size, is_plain in _stretches(fragments):
-        is_whole = count_tokens(whole[: end + size] + "\n") <= budget
-        if is_plain and not is_whole:
-            room = budget - count_tokens(whole[:end]) - 1
-            size = len(truncate(whole[end : end + size], room).rstrip())
-        if count_tokens(whole[: end + size] + "\n") <= budget:
-            end += size
-        if not is_whole:
-            break
-    head = head_of(fragments, end)
-    return [*head, BREAK] if text_of(head).strip() else []
-
-
-def head_of(fragments: Sequence[Fragment], length: int) -> list[Fragment]:
-    """Return the first ``length`` characters; a cut quantity or lesson loses its value."""
+    length = len(truncate(whole, budget - 1).rstrip())
     head: list[Fragment] = []
     for fragment in fragments:
-        if length <= 0:
+        text = fragment.text[:length]
+        if not text or (text != fragment.text and fragment.action is not None):
             break
-        cut = replace(fragment, text=fragment.text[:length])
-        if cut.text != fragment.text and cut.role in ("quantity", "lesson"):
+        cut = replace(fragment, text=text)
+        if text != fragment.text and cut.role in ("quantity", "lesson"):
             cut = replace(cut, amount=None, name="")
         head.append(cut)
-        length -= len(fragment.text)
-    return head
-
-
-def _stretches(fragments: Sequence[Fragment]) -> Iterator[tuple[int, bool]]:
-    """Yield (characters, may be cut) of stretches: plain fragments that follow each other are one."""
-    groups = groupby(fragments, lambda f: f.action is None and f.text != "\n")
-    for is_plain, group in groups:
-        sizes = [len(fragment.text) for fragment in group]
-        yield from [(sum(sizes), True)] if is_plain else [(size, False) for size in sizes]
+        length -= len(text)
+    return [*head, BREAK] if text_of(head).strip() else []
 
 
 def _page(

@@ -1,5 +1,6 @@
 """The baseline builders ``full``, ``window``, ``query_rag`` and ``summary``; none is learned."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -9,11 +10,13 @@ from pydantic import Field
 from stategate.envs.protocols import Fragment
 from stategate.nodes.build_context.assemble import FramedContext, assemble, line_piece
 from stategate.nodes.models.calls import ask
-from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest
+from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Vector
 from stategate.nodes.resources import Resources
+from stategate.nodes.retrieval.align import match
 from stategate.nodes.retrieval.page import BREAK, lead, past_chunk
 from stategate.stores.text import one_line
 from stategate.stores.tokens import truncate
+from stategate.stores.traces import Event
 
 
 class Full(FramedContext):
@@ -64,7 +67,29 @@ class Window(FramedContext):
         return build_context
 
 
-class QueryRag(FramedContext):
+class TopChunks(FramedContext):
+    """Only the ``top_k`` chunks of the page that score best for a query, in page order."""
+
+    top_k: int = Field(default=5, ge=1, description="how many chunks to keep")
+
+    def nearest(
+        self, request: ContextRequest, query: Vector, weights: Vector | None = None
+    ) -> BuiltContext:
+        """Return the context of the chunks nearest to ``query``.
+
+        ``weights`` add the features that a chunk's match with the instruction has (``align``).
+        """
+        candidates = request.source.search(query, len(request.source.all()))
+        scores = {chunk.id: score for chunk, score in candidates if chunk.role != "frame"}
+        chunks = [chunk for chunk in request.source.all() if chunk.id in scores]
+        if weights is not None and weights.any():
+            matches = match(request.instruction, chunks, done_in(request.events)) @ weights
+            scores = {c.id: scores[c.id] + float(m) for c, m in zip(chunks, matches, strict=True)}
+        best = sorted(chunks, key=lambda chunk: -scores[chunk.id])[: self.top_k]
+        return assemble(request, best, scores, history=self.history)
+
+
+class QueryRag(TopChunks):
     """Only the parts of the page that resemble the instruction; buttons may get lost.
 
     Those are the ``top_k`` chunks by cosine between instruction and chunk, in page order. Commands
@@ -72,20 +97,19 @@ class QueryRag(FramedContext):
     """
 
     kind: Literal["query_rag"] = "query_rag"
-    top_k: int = Field(default=5, ge=1, description="how many chunks to keep")
 
     def build(self, resources: Resources) -> ContextBuilder:
         """Return the builder, which embeds through the shared embedder."""
 
         def build_context(request: ContextRequest) -> BuiltContext:
-            vector = resources.embedder.embed([request.instruction])[0]
-            candidates = request.source.search(vector, len(request.source.all()))
-            ranked = [(chunk, score) for chunk, score in candidates if chunk.role != "frame"]
-            visible = [chunk for chunk, _ in ranked[: self.top_k]]
-            scores = {chunk.id: score for chunk, score in ranked}
-            return assemble(request, visible, scores, history=self.history)
+            return self.nearest(request, resources.embedder.embed([request.instruction])[0])
 
         return build_context
+
+
+def done_in(events: Sequence[Event]) -> frozenset[str]:
+    """Return the actions among ``events``, in lower case."""
+    return frozenset(event.text.lower() for event in events if event.kind == "ACT")
 
 
 _SYSTEM = (

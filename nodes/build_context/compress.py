@@ -133,10 +133,9 @@ def _order(
     for i in newest_first:
         kind = pieces[i].kind
         used = queues.get(kind, {})
-        for unit in sorted(ladders[i].units):
-            used[unit.tier] = used.get(unit.tier, 0.0) + unit.cost
-            time = used[unit.tier] / weight.get(kind, 1)
-            order.append((unit.tier, time, unit.cost, i, unit.index))
+        for tier, index, cost in sorted(ladders[i].units):
+            used[tier] = used.get(tier, 0.0) + cost
+            order.append((tier, used[tier] / weight.get(kind, 1), cost, i, index))
     return sorted(order)
 
 

@@ -18,8 +18,9 @@ removes visible ones.
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
+from typing import TypeAlias
 
 from stategate.envs.protocols import Chunk, Fragment, FragmentRole
 from stategate.nodes.protocols import Piece
@@ -32,13 +33,8 @@ _WORD = re.compile(r"\s*\S+")
 _LONG = 48  # tokens from which a clause of the instruction is shown as far as it fits
 
 
-@dataclass(frozen=True, order=True)
-class Unit:
-    """A stretch of a piece that is shown whole or not at all; ``cost`` is in tokens."""
-
-    tier: float
-    index: int
-    cost: int
+#: The tier, the index and the tokens of a stretch of a piece that is shown whole or not at all.
+Unit: TypeAlias = tuple[float, int, int]
 
 
 class Ladder:
@@ -55,7 +51,7 @@ class Ladder:
 
     def unit(self, tier: float, cost: int) -> int:
         """Add a unit; return its index."""
-        self.units.append(Unit(tier, len(self.units), cost))
+        self.units.append((tier, len(self.units), cost))
         return len(self.units) - 1
 
     def add(self, fragment: Fragment, unit: int | None = None) -> None:

@@ -7,29 +7,24 @@ state also weighs what they and the wish have in common: ``score = cos(q, chunk)
 (see ``nodes.retrieval.align``).
 """
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
 
-from stategate.nodes.build_context.assemble import FramedContext, assemble
+from stategate.nodes.build_context.baselines import TopChunks
 from stategate.nodes.protocols import BuiltContext, ContextBuilder, ContextRequest, Vector
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.align import FEATURES, match
+from stategate.nodes.retrieval.align import FEATURES
 from stategate.nodes.update_state.learned import StateUpdater
 from stategate.stores.assets.weights import load_trained, small_inference
 from stategate.stores.errors import UserError
-from stategate.stores.traces import Event
 
 if TYPE_CHECKING:
     from torch import nn
 
-#: From a request to a unit query vector (d_text,) and a weight for each match feature.
-Query = Callable[[ContextRequest], tuple[Vector, Vector]]
 
-
-class Retrieve(FramedContext):
+class Retrieve(TopChunks):
     """Only the parts of the page that a trained query finds, given the recurrent state.
 
     Those are the ``top_k`` chunks by ``query_proj(state)``, in page order. Nothing protects
@@ -37,7 +32,6 @@ class Retrieve(FramedContext):
     """
 
     kind: Literal["retrieve"] = "retrieve"
-    top_k: int = Field(default=5, ge=1, description="how many chunks to keep")
     checkpoint: str = Field(
         default="",
         description="of stategate train retriever; '' is the one that ships for the updater",
@@ -48,21 +42,35 @@ class Retrieve(FramedContext):
         return (self.checkpoint or "retriever-gru",)
 
     def build(self, resources: Resources) -> ContextBuilder:
-        """Load the projection. Raises ``UserError`` without an updater, or with another one's."""
-        query = trained_query(resources, *self.checkpoints())
+        """Load the projection.
+
+        Raises ``UserError`` without a learned updater, or if the checkpoint was trained for another
+        updater or embedder.
+        """
+        import torch
+
+        updater = resources.updater
+        if not isinstance(updater, StateUpdater):
+            raise UserError("context.kind=retrieve reads the recurrent state: set updater.kind=gru")
+        d_state = updater.model.d_state
+        fix = "train it again for this state model (stategate train retriever)"
+        projection, _ = load_trained(
+            self.checkpoints()[0],
+            "retriever",
+            make_projection,
+            embedder=(resources.embedder.name, "set its embedder"),
+            state_sha256=(updater.fingerprint, fix),
+        )
 
         def build_context(request: ContextRequest) -> BuiltContext:
-            vector, weights = query(request)
-            every = request.source.all()
-            cosines = {c.id: score for c, score in request.source.search(vector, len(every))}
-            chunks = [c for c in every if c.id in cosines and c.role != "frame"]
-            scores = np.array([cosines[c.id] for c in chunks], dtype=np.float64)
-            if chunks and weights.any():
-                done = done_in(request.events)
-                scores += match(request.instruction, chunks, done) @ weights
-            top = [chunks[i] for i in np.argsort(-scores, kind="stable")[: self.top_k]]
-            by_id = {chunk.id: float(s) for chunk, s in zip(chunks, scores, strict=True)}
-            return assemble(request, top, by_id, history=self.history)
+            wish = resources.embedder.embed([request.instruction])
+            # Before the first event there is nothing to read out.
+            state = np.zeros(d_state) if request.state is None else request.state[-d_state:]
+            with small_inference():
+                readout = torch.from_numpy(np.asarray(state, dtype=np.float32))
+                query: Vector = projection(readout, torch.from_numpy(wish[0])).numpy()
+                weights: Vector = projection.feature_weights(readout).numpy()  # type: ignore[operator]
+            return self.nearest(request, query, weights)
 
         return build_context
 
@@ -98,42 +106,3 @@ def make_projection(
             return weights
 
     return QueryProjection()
-
-
-def trained_query(resources: Resources, checkpoint: str) -> Query:
-    """Load ``query_proj``; return the function from a request to a unit vector and feature weights.
-
-    Raises ``UserError`` without a learned updater, or if the checkpoint was trained for another updater
-    or embedder.
-    """
-    import torch
-
-    updater = resources.updater
-    if not isinstance(updater, StateUpdater):
-        raise UserError("context.kind=retrieve reads the recurrent state: set updater.kind=gru")
-    d_state = updater.model.d_state
-    fix = "train it again for this state model (stategate train retriever)"
-    projection, _ = load_trained(
-        checkpoint,
-        "retriever",
-        make_projection,
-        embedder=(resources.embedder.name, "set its embedder"),
-        state_sha256=(updater.fingerprint, fix),
-    )
-
-    def query(request: ContextRequest) -> tuple[Vector, Vector]:
-        wish = resources.embedder.embed([request.instruction])
-        # Before the first event there is nothing to read out.
-        state = np.zeros(d_state) if request.state is None else request.state[-d_state:]
-        with small_inference():
-            readout = torch.from_numpy(np.asarray(state, dtype=np.float32))
-            vector: Vector = projection(readout, torch.from_numpy(wish[0])).numpy()
-            weights: Vector = projection.feature_weights(readout).numpy()  # type: ignore[operator]
-        return vector, weights
-
-    return query
-
-
-def done_in(events: Sequence[Event]) -> frozenset[str]:
-    """Return the actions among ``events``, in lower case."""
-    return frozenset(event.text.lower() for event in events if event.kind == "ACT")

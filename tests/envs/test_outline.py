@@ -26,8 +26,8 @@ def test_records_become_a_table_and_numbers_keep_their_digits() -> None:
     )
     assert format_of(text) == "outline"
     header, first = spans(text)[1:3]
-    assert text[first.start : first.end] == " MCO,3,\n"
-    assert [text[spans(text)[i].start :].startswith("flights") for i in first.leads] == [True]
+    assert first.text == " MCO,3,\n"
+    assert [lead.text.startswith("flights") for lead in first.leads] == [True]
     assert header.is_lead
 
 
@@ -64,8 +64,8 @@ def test_long_lines_of_text_are_a_block_without_escapes() -> None:
     lines = [*code[:-1].split("\n")]
     inner, outer = ("".join(f"{' ' * n}{line}\n" for line in lines) for n in (4, 1))
     assert text + "\n" == f"files:\n - path: a.py\n   code: |\n{inner}   size: 9\nlog: |-\n{outer}"
-    part = next(s for s in spans(text) if "return" in text[s.start : s.end])
-    leads = [text[spans(text)[i].start : spans(text)[i].end].strip() for i in part.leads]
+    part = next(s for s in spans(text) if "return" in s.text)
+    leads = [lead.visible_text for lead in part.leads]
     assert leads == ["files:", "- path: a.py", "code: |", "def f(x):"]
 
 

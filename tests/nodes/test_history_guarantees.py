@@ -14,10 +14,11 @@ from langchain_core.messages.utils import convert_to_messages, convert_to_openai
 
 from stategate.envs.messages.history import calls_of, tokens_of
 from stategate.envs.messages.outline import outline
+from stategate.envs.messages.reading import spans
 from stategate.nodes.build_context.messages.decisions import Decisions, PreparedCall
 from stategate.nodes.build_context.messages.parts import rendered, select
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
-from stategate.nodes.retrieval.history import chunks_of, excerpt
+from stategate.nodes.retrieval.history import excerpt
 from stategate.stores.tokens import count_tokens
 
 WORDS = (
@@ -281,26 +282,27 @@ def test_a_row_without_its_prose_keeps_its_cells_and_its_place() -> None:
     prose = "it was sent and then it came back to us"
     rows = [{"id": f"K-{i}", "a": prose, "b": prose, "price": i + 0.5} for i in range(9)]
     text = outline(json.dumps({"data": {"rows": rows, "name": "x"}}))
-    chunks = {"r": chunks_of("r", text)}
-    shown = select(chunks, {"r": np.ones(len(chunks["r"]), dtype=np.float32)}, 130)
-    body = rendered("r", text, chunks["r"], shown, "recall").text
+    shown = select({"r": spans(text)}, {"r": np.ones(len(spans(text)), dtype=np.float32)}, 130)
+    body = rendered("r", text, shown["r"], "recall")
     for i in range(9):
         assert f"\n  K-{i},…,…,{i}.5\n" in body
 
 
 def test_a_part_of_an_item_keeps_the_item_s_first_value() -> None:
     pods = [{"meta": {"name": f"p{i}", "tags": {"a": 1}}, "images": [1, 2, [i]]} for i in range(3)]
-    chunks = chunks_of("r", outline(json.dumps({"items": pods}, indent=1)))
-    last = next(i for i, chunk in enumerate(chunks) if "[2]" in chunk.text)
+    parts = spans(outline(json.dumps({"items": pods}, indent=1)))
+    last = next(part for part in parts if "[2]" in part.text)
     assert (
-        excerpt(chunks, [last]) == "items:\n…\n - meta:\n    name: p2\n…\n   images:\n…\n    - [2]"
+        excerpt(parts, {last.number: last.visible_text})
+        == "items:\n…\n - meta:\n    name: p2\n…\n   images:\n…\n    - [2]"
     )
 
 
 def test_a_part_of_a_long_row_follows_its_beginning_and_cuts_no_number() -> None:
     rows = [{"id": f"K-{i}", "times": [1700000000 + i for i in range(200)]} for i in range(2)]
-    chunks = chunks_of("r", outline(json.dumps({"rows": rows})))
-    header, _, first, gap, piece = excerpt(chunks, [len(chunks) - 1]).split("\n")
+    parts = spans(outline(json.dumps({"rows": rows})))
+    shown = {parts[-1].number: parts[-1].visible_text}
+    header, _, first, gap, piece = excerpt(parts, shown).split("\n")
     assert (header, gap) == ("rows{id,times}:", "…")
     assert first.startswith(" K-1,[1700000000,")
     assert all(len(number) == 10 for number in piece.rstrip("]").split(","))

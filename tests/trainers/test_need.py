@@ -12,7 +12,6 @@ from stategate.envs.messages.needs import needed_parts, needs_of
 from stategate.graph.exported import Thread
 from stategate.nodes.build_context.messages.need import (
     NeedScorer,
-    ThreadFacts,
     load_scorer,
     parts_of,
 )
@@ -33,14 +32,11 @@ def test_needs_are_found_with_where_they_stand() -> None:
     assert [(turn, value) for turn, value, _ in needed_parts(THREAD)] == [(3, "X-12"), (5, "R77")]
 
 
-def test_the_scorer_that_ships_reads_on_from_its_state_within_its_time() -> None:
+def test_the_scorer_that_ships_reads_a_thread_and_gives_chances() -> None:
     scorer = load_scorer("need")
-    whole = scorer.update(scorer.initial(), THREAD)
-    half = scorer.update(scorer.update(scorer.initial(), THREAD[:3]), THREAD, 3)
-    np.testing.assert_allclose(whole, half, rtol=1e-5)
     assert bounded('{"id": 7, "to": "Ann Lee"}') == "id: 7\nto: Ann Lee"
     rows = [(parts_of(bounded(text_of(THREAD[2]))), "find", 0)]
-    (chances,) = scorer.scores(whole, ThreadFacts.of(THREAD[:3]), rows)
+    (chances,) = scorer.scores(*scorer.read(THREAD[:3]), rows)
     assert ((chances > 0) & (chances < 1)).all()
 
 
@@ -55,9 +51,8 @@ def test_training_gives_the_scores_that_numpy_reads(tmp_path: Path) -> None:
     network = fit([thread], settings)
     arrays = {name: w.detach().numpy() for name, w in network.arrays((1.0, 0.0)).items()}
     scorer = NeedScorer(arrays)
-    state = scorer.update(scorer.initial(), THREAD[:3])
     rows = [(parts_of(bounded(text_of(THREAD[2]))), "find", 0)]
-    (ours,) = scorer.scores(state, ThreadFacts.of(THREAD[:3]), rows)
+    (ours,) = scorer.scores(*scorer.read(THREAD[:3]), rows)
     theirs = 1 / (1 + np.exp(-scored(network, [thread])[thread.decision == 3, 0]))
     np.testing.assert_allclose(sorted(ours), sorted(theirs), rtol=1e-4)
     assert thread.label[thread.decision == 3].max() == 1.0

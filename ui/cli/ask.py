@@ -4,7 +4,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 from rich.console import Console
@@ -18,7 +18,7 @@ from stategate.graph.session import Session
 from stategate.graph.state import to_plain
 from stategate.language.utterance import read_utterance
 from stategate.nodes.act.answerability import NOTED, NOTHING_FOUND
-from stategate.nodes.build_context.rico import documents_of, weigh
+from stategate.nodes.build_context.rico import Partner, documents_of, weigh
 from stategate.nodes.models.documents import shared_backend
 from stategate.nodes.models.embedders import MiniLM
 from stategate.nodes.observe.qa import QaEnv
@@ -271,7 +271,7 @@ class RankSettings(Settings):
     question: Question = argument(..., "What the documents should explain.")
     corpus: str = option(..., "A corpus, or a folder or file of documents.", metavar="NAME|PATH")
     top: int = option(10, "How many documents to show.", ge=1)
-    fuse_with: Commas[Literal["bm25", "bm25_stem", "embedder"]] = option(
+    fuse_with: Commas[Partner] = option(
         ("bm25_stem", "embedder"), "Scores to add: bm25, bm25_stem, embedder.", "--with"
     )
     candidates: int = option(20, "Weigh only so many, the BM25-best.", ge=1)

@@ -1,7 +1,7 @@
 """The data of ``planner``: settings, decisions between calls, and the prepared call with its audit."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage
@@ -13,7 +13,6 @@ RECALL = "recall"
 OTHER_RECALL = "recall_message"
 #: In a message's metadata: it stays whole.
 PINNED = "stategate_pin"
-_MIN_NEW_RESULT = 150  # tokens of a new result that are always shown
 
 
 class HistorySettings(BaseModel):
@@ -51,12 +50,6 @@ class HistorySettings(BaseModel):
     recall: bool = Field(True, description="give the agent a tool that shows a result whole")
     timeout: float = Field(5.0, gt=0, description="seconds after which a call reads it all")
 
-    def new_result_tokens(self, ranks_by_need: bool) -> int:
-        """Return the tokens that a new result may have."""
-        if self.max_new_result is None:
-            return max(self.budget // (4 if ranks_by_need else 40), _MIN_NEW_RESULT)
-        return self.max_new_result
-
     def is_pinned(self, message: BaseMessage) -> bool:
         """Say whether a message stays whole: by ``pin``, or by ``PINNED`` in its metadata."""
         if message.response_metadata.get(PINNED) or message.additional_kwargs.get(PINNED):
@@ -70,15 +63,12 @@ class Decisions:
 
     ``frozen`` holds the checksum of the original and the visible text of each shortened result,
     ``left_out`` the keys of messages that are not shown at all. ``restored`` stay whole.
-    ``recurrent`` is the state of the need scorer after ``read`` messages.
     """
 
     frozen: Mapping[str, list[Any]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     restored: list[str] = field(default_factory=list)
     cuts: int = 0
-    recurrent: Any = None
-    read: int = 0
 
     def plain(self) -> dict[str, Any]:
         """Return the form that is held in graph state."""
@@ -86,14 +76,12 @@ class Decisions:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any] | None) -> "Decisions":
-        """Read :meth:`plain` back; None is no decisions, and neither is another version's."""
-        try:
-            return cls(**(plain or {}))
-        except TypeError:
-            return cls()
+        """Read :meth:`plain` back; None is no decisions, and another version's fields are ignored."""
+        known = {each.name for each in fields(cls)}
+        return cls(**{name: value for name, value in (plain or {}).items() if name in known})
 
 
-Fate = Literal["shortened", "note", "left out", "orphan"]
+Fate = Literal["whole", "shortened", "note", "left out", "orphan"]
 
 
 @dataclass(frozen=True)

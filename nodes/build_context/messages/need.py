@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
 from stategate.envs.messages.needs import readable_text
-from stategate.envs.messages.reading import format_of, spans
+from stategate.envs.messages.reading import Span, format_of, spans
 from stategate.nodes.protocols import Vector
 from stategate.stores.assets.weights import load_arrays
 
@@ -75,13 +75,10 @@ def parts_of(text: str) -> tuple[Part, ...]:
     regions = spans(text)
     kind = format_of(text)
     siblings = Counter(span.leads for span in regions)
-    positions: Counter[tuple[int, ...]] = Counter()
+    positions: Counter[tuple[Span, ...]] = Counter()
     parts = []
-    for number, span in enumerate(regions):
-        part_text = text[span.start : span.end]
-        lead = (
-            text[regions[span.leads[-1]].start : regions[span.leads[-1]].end] if span.leads else ""
-        )
+    for span in regions:
+        part_text, lead = span.text, span.leads[-1].text if span.leads else ""
         position = positions[span.leads]
         positions[span.leads] += 1
         values = frozenset(v for v in _VALUE.findall(part_text[:2000]) if _is_value(v))
@@ -94,7 +91,7 @@ def parts_of(text: str) -> tuple[Part, ...]:
             len(values) / (1 + len(part_text) / 6),
             float(span.is_lead),
             _log(len(span.leads)),
-            number / len(regions),
+            span.number / len(regions),
             _log(position),
             _log(siblings[span.leads]),
             float(position == 0),
@@ -170,19 +167,16 @@ class ThreadFacts:
                 facts.last_words = words
                 facts.turns += 1
             elif isinstance(message, AIMessage) and message.tool_calls:
-                facts._call(message, results)
+                names = [name for call in message.tool_calls for name in call["args"]]
+                facts.argument_names.update(hashes("k", names, 64))
+                facts.last_call = words
+                facts.called |= words
+                new_words = words - facts.turn_words
+                for part in (part for parts in results[-20:] for part in parts):
+                    if part.values & new_words:
+                        facts.used.update(part.keys)
             facts.turn_words |= words
         return facts
-
-    def _call(self, message: AIMessage, results: Sequence[tuple[Part, ...]]) -> None:
-        """Count what a call takes from the results before it."""
-        self.last_call = values_in(readable_text(message))
-        names = [name for call in message.tool_calls for name in call["args"]]
-        self.argument_names.update(hashes("k", names, 64))
-        new_words = self.last_call - self.turn_words
-        self.called |= self.last_call
-        for part in (part for parts in results[-20:] for part in parts if part.values & new_words):
-            self.used.update(part.keys)
 
 
 def features(parts: Sequence[Part], facts: ThreadFacts, age: int) -> Vector:
@@ -246,16 +240,22 @@ class NeedScorer:
         self._weights = {name: np.array(w, dtype=np.float32) for name, w in weights.items()}
         self._weights["words"][0] = 0.0  # of no word
 
-    def initial(self) -> Vector:
-        """Return the state before the first message."""
-        return np.zeros(self._weights["state.recurrent"].shape[0], dtype=np.float32)
+    def read(self, messages: Sequence[BaseMessage]) -> tuple[Vector, ThreadFacts]:
+        """Return the recurrent state after ``messages``, and their facts.
 
-    def update(self, state: Vector, messages: Sequence[BaseMessage], start: int = 0) -> Vector:
-        """Return the state after ``messages`` from place ``start`` on: a GRU step each."""
-        tools = tools_called(messages)
-        for message in messages[start:]:
-            state = self._step(state, self._mean([message_words(message, tools)])[0])
-        return state
+        The state is a GRU's, in the order of gates of torch's ``GRUCell``.
+        """
+        weights, tools = self._weights, tools_called(messages)
+        size = len(weights["query"])
+        state = np.zeros(size, dtype=np.float32)
+        words = self._mean([message_words(message, tools) for message in messages])
+        for seen in words @ weights["state.input"].T + weights["state.input_bias"]:
+            before = weights["state.recurrent"].T @ state + weights["state.recurrent_bias"]
+            gates = 1 / (1 + np.exp(-(seen[: 2 * size] + before[: 2 * size])))
+            reset, keep = gates[:size], gates[size:]
+            new = np.tanh(seen[2 * size :] + reset * before[2 * size :])
+            state = (1 - keep) * new + keep * state
+        return state, ThreadFacts.of(messages)
 
     def scores(
         self, state: Vector, facts: ThreadFacts, results: Sequence[tuple[Sequence[Part], str, int]]
@@ -290,18 +290,6 @@ class NeedScorer:
         counts = (buckets > 0).sum(axis=1, keepdims=True)
         vectors: Vector = self._weights["words"][buckets].sum(axis=1) / np.maximum(counts, 1)
         return vectors
-
-    def _step(self, state: Vector, word: Vector) -> Vector:
-        """Return the next state of the GRU, in the order of gates of torch's ``GRUCell``."""
-        weights = self._weights
-        seen = weights["state.input"] @ word + weights["state.input_bias"]
-        before = weights["state.recurrent"].T @ state + weights["state.recurrent_bias"]
-        size = len(state)
-        gates = 1 / (1 + np.exp(-(seen[: 2 * size] + before[: 2 * size])))
-        reset, keep = gates[:size], gates[size:]
-        new = np.tanh(seen[2 * size :] + reset * before[2 * size :])
-        after: Vector = (1 - keep) * new + keep * state
-        return after
 
 
 @lru_cache(maxsize=8)

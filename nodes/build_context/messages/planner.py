@@ -12,7 +12,6 @@ excess.
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -27,6 +26,7 @@ from stategate.envs.messages.history import (
     tokens_in,
     tokens_of,
 )
+from stategate.envs.messages.reading import spans
 from stategate.envs.protocols import Observation
 from stategate.nodes.build_context.baselines import Window
 from stategate.nodes.build_context.compress import Compress
@@ -44,7 +44,6 @@ from stategate.nodes.build_context.messages.need import (
 )
 from stategate.nodes.build_context.messages.parts import (
     ELISION,
-    Rendering,
     Shown,
     adjusted,
     ends,
@@ -56,12 +55,12 @@ from stategate.nodes.build_context.messages.slots import NOTE_TOKENS, History, S
 from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Vector
 from stategate.nodes.registry import first_problem, registry
 from stategate.nodes.resources import Resources
-from stategate.nodes.retrieval.history import HistorySource, chunks_of
-from stategate.nodes.update_state import packed, unpacked
+from stategate.nodes.retrieval.history import HistorySource, Results
 from stategate.stores.errors import UserError, warn_once
 
 #: Kinds of ours that add to a prompt, or read what no history of messages has.
 _UNFIT = ("experience", "experience_trace", "recall", "retrieve", "rico", "summary")
+_MIN_NEW_RESULT = 150  # tokens of a new result that are always shown
 _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
 _TOP_K = 60  # parts of results that `query_rag` shows
@@ -118,11 +117,8 @@ class HistoryPlanner:
         """
         fixed = 0 if system is None else tokens_of(system)
         fixed += sum(tokens_in(_schema(tool)) for tool in tools)
-        decisions, state = self._read(messages, decisions)
         recall = recall if self.settings.recall else ""
-        history = History.of(
-            messages, decisions, self.settings, fixed=fixed, recall=recall, state=state
-        )
+        history = History.of(messages, decisions, self.settings, fixed=fixed, recall=recall)
         # 1. Everything is shown as before. 2. New results are shortened where that pays. 3. Above the
         # budget the oldest rounds are left out until the others fit, and old results chosen anew.
         self._shorten_new(history)
@@ -142,7 +138,9 @@ class HistoryPlanner:
 
     def _shorten_new(self, history: History) -> None:
         """Shorten new results: those larger than their share, and parts that nobody will need."""
-        max_tokens = self.settings.new_result_tokens(self._scorer is not None)
+        max_tokens = self.settings.max_new_result
+        if max_tokens is None:
+            max_tokens = max(self.settings.budget // (4 if self._scorer else 40), _MIN_NEW_RESULT)
         for slot in history.slots:
             if not slot.is_new or slot.is_pinned or slot.tool == (history.recall or None):
                 continue
@@ -150,32 +148,26 @@ class HistoryPlanner:
                 continue
             is_read = self._scorer is not None and slot.text_size > _WORTH_READING
             if slot.text_size > max_tokens:
-                why = "larger than a new result may be"
-                slot.rendering = self._fitted(history, slot, max_tokens, why)
+                shorter = self._fitted(history, slot, max_tokens)
+                slot.shown, slot.why = shorter, "larger than a new result may be"
             elif is_read and not is_shortened(slot.text):
                 room = 3 * slot.text_size  # for all parts, with the signs of omissions beside them
-                shorter = self._fitted(history, slot, room, "parts that nobody will need")
-                if slot.text_size - shorter.size >= _LEAST_GAIN:
-                    slot.rendering = shorter
+                shorter = self._fitted(history, slot, room)
+                if slot.text_size - tokens_in(shorter) >= _LEAST_GAIN:
+                    slot.shown, slot.why = shorter, "parts that nobody will need"
 
-    def _fitted(self, history: History, slot: Slot, room: int, why: str) -> Rendering:
+    def _fitted(self, history: History, slot: Slot, room: int) -> str:
         """Fit one result into ``room`` tokens, down to its note."""
         budget = room - NOTE_TOKENS
         for _ in range(3):
             if budget <= 0:
                 break
-            (rendering,) = self._chosen(history, [slot], budget, why)
-            over = rendering.size - room
+            (text,) = self._chosen(history, [slot], budget)
+            over = tokens_in(text) - room
             if over <= 0:
-                return rendering
+                return text
             budget -= over + 8
-        return self._rendered(history, slot, {}, why)
-
-    def _rendered(self, history: History, slot: Slot, visible: Shown, why: str = "") -> Rendering:
-        """Return a result's visible parts with a note; the note alone if nothing is visible."""
-        chunks = chunks_of(slot.key, slot.text)
-        rendering = rendered(slot.name, slot.text, chunks, visible, history.recall, slot.beyond)
-        return replace(rendering, why=why)
+        return _rendered(history, slot, {})
 
     def _cut(self, history: History) -> None:
         """Plan everything anew, down to the low watermark."""
@@ -185,62 +177,65 @@ class HistoryPlanner:
         if self._scorer is not None:
             self._chances(history, [slot for slot in results if not slot.is_new])
         history.leave_out(low, self._room(history))
-        results = [slot for slot in results if not slot.left_out and not slot.is_pinned]
+        results = [slot for slot in results if not slot.omitted and not slot.is_pinned]
         old = [slot for slot in results if not slot.is_new]
         for slot in old:
-            slot.rendering = None
+            slot.shown = None
         room = history.fixed + low - history.size
         room += sum(slot.text_size - NOTE_TOKENS for slot in old)
-        chosen = self._chosen(history, old, max(room, 0), f"by {self.settings.kind}")
-        for slot, rendering in zip(old, chosen, strict=True):
-            if rendering.text != text_of(slot.message):
-                slot.rendering = rendering
+        chosen = self._chosen(history, old, max(room, 0))
+        for slot, text in zip(old, chosen, strict=True):
+            if text != text_of(slot.message):
+                slot.shown, slot.why = text, f"by {self.settings.kind}"
         self._hold_budget(history, results)
 
     def _hold_budget(self, history: History, results: Sequence[Slot]) -> None:
         """Bring the prompt under the budget by shortening old results, then new ones."""
-        why = "to hold the budget"
         for slot in sorted(results, key=lambda s: (s.is_new, -s.visible_size * s.is_new)):
             over = history.size - history.fixed - self._room(history)
             if over <= 0:
                 return
+            slot.why = "to hold the budget"
             if slot.is_new:
                 room = slot.text_size - (slot.size - slot.visible_size) - over
-                slot.rendering = self._fitted(history, slot, room, why)
+                slot.shown = self._fitted(history, slot, room)
             else:
-                slot.rendering = self._rendered(history, slot, {}, why)
+                slot.shown = _rendered(history, slot, {})
 
-    def _chosen(
-        self, history: History, slots: Sequence[Slot], budget: int, why: str
-    ) -> list[Rendering]:
+    def _chosen(self, history: History, slots: Sequence[Slot], budget: int) -> list[str]:
         """Choose the parts of these results that stay: by need, or as the kind's builder does."""
         newest = slots[-self._params.events :] if isinstance(self._params, Window) else slots
         new = [slot for slot in slots if slot.is_new]
         before = history.messages[: new[0].index] if new else history.messages
         query = f"{instruction_of(history.messages)} {' '.join(map(calls_text, before[-4:]))}"
-        results = [(slot.key, slot.text) for slot in newest]
-        source = HistorySource(results, lambda: self._resources.embedder, query)
+        results = {slot.key: spans(slot.text) for slot in newest}
         if isinstance(self._params, Compress):
-            chances = adjusted(self._chances(history, slots), source.by_result, query)
-            visible = select(source.by_result, chances, budget)
+            chances = adjusted(self._chances(history, slots), results, query)
+            visible = select(results, chances, budget)
             is_much_cut = any(self._scorer and slot.text_size > 2 * budget for slot in new)
-            if new and (is_much_cut or not visible):
-                visible = {**ends(source.by_result, budget), **visible}
+            if new and (is_much_cut or not any(visible.values())):
+                visible = {k: {**r, **visible[k]} for k, r in ends(results, budget).items()}
         else:
-            visible = self._built(source, instruction_of(history.messages), budget)
-        return [self._rendered(history, slot, visible, why) for slot in slots]
+            visible = self._built(results, query, instruction_of(history.messages), budget)
+        return [_rendered(history, slot, visible.get(slot.key, {})) for slot in slots]
 
-    def _built(self, source: HistorySource, instruction: str, budget: int) -> Shown:
+    def _built(
+        self, results: Results, query: str, instruction: str, budget: int
+    ) -> dict[str, Shown]:
         """Return what the builder of another kind shows of the parts, within ``budget`` tokens."""
         # The frame's own line is not shown here.
         budget += tokens_in(f"Instruction: {' '.join(instruction.split())}\n")
+        source = HistorySource(results, lambda: self._resources.embedder, query)
         build_context = cast(ContextBuilder, self._resources.get(self._params))
         request = ContextRequest(instruction, Observation("", ()), source, (), budget)
-        pieces = build_context(request).pieces
-        visible = {p.id: f"{p.text.rstrip()} {ELISION}" for p in pieces if p.text}
-        whole = {p.id for p in pieces if p.tokens_after == p.tokens_before}
-        parts = [chunk for chunk in source.all() if chunk.id in visible]
-        return {c.id: c.text.strip() if c.id in whole else visible[c.id] for c in parts}
+        visible: dict[str, dict[int, str]] = {name: {} for name in results}
+        for piece in build_context(request).pieces:
+            if piece.id in source.parts and piece.text.strip():
+                name, part = source.parts[piece.id]
+                is_whole = piece.tokens_after == piece.tokens_before
+                cut = f"{piece.text.rstrip()} {ELISION}"
+                visible[name][part.number] = part.visible_text if is_whole else cut
+        return {**visible}
 
     def _chances(self, history: History, slots: Sequence[Slot]) -> dict[str, Vector]:
         """Return for each result the chance of each part that a later turn needs it.
@@ -249,27 +244,21 @@ class HistoryPlanner:
         """
         unread = [slot for slot in slots if slot.index not in history.chances]
         results = [(parts_of(slot.text), slot.tool) for slot in unread]
-        if self._scorer is None or history.state is None:
+        if self._scorer is None:
             rows = [np.full(len(parts), _ANY_PART, dtype=np.float32) for parts, _ in results]
         else:
             indices = [i for i, m in enumerate(history.messages) if isinstance(m, ToolMessage)]
             ages = {index: age for age, index in enumerate(reversed(indices))}
             aged = [(*result, ages[s.index]) for result, s in zip(results, unread, strict=True)]
-            rows = self._scorer.scores(history.state, history.facts, aged)
+            history.thread = history.thread or self._scorer.read(history.messages)
+            rows = self._scorer.scores(*history.thread, aged)
         history.chances |= {slot.index: row for slot, row in zip(unread, rows, strict=True)}
         return {slot.key: history.chances[slot.index] for slot in slots}
 
-    def _read(
-        self, messages: Sequence[BaseMessage], decisions: Decisions
-    ) -> tuple[Decisions, Vector | None]:
-        """Let what ranks by need read what is new of the history."""
-        scorer = self._scorer
-        if scorer is None:
-            return decisions, None
-        state = unpacked(decisions.recurrent) if decisions.read <= len(messages) else None
-        start = 0 if state is None else decisions.read
-        state = scorer.update(scorer.initial() if state is None else state, messages, start)
-        return replace(decisions, recurrent=packed(state), read=len(messages)), state
+
+def _rendered(history: History, slot: Slot, shown: Shown) -> str:
+    """Return a result's visible parts with a note; the note alone if nothing is visible."""
+    return rendered(slot.name, slot.text, shown, history.recall, slot.beyond)
 
 
 def _schema(tool: Any) -> str:

@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from typing import Literal
 
 from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
@@ -36,7 +36,7 @@ from stategate.nodes.build_context.messages.decisions import (
     Row,
 )
 from stategate.nodes.build_context.messages.need import ThreadFacts
-from stategate.nodes.build_context.messages.parts import Rendering
+from stategate.nodes.build_context.messages.parts import is_shortened
 from stategate.nodes.protocols import Vector
 
 #: Tokens that the note of a shortened result may have.
@@ -48,6 +48,7 @@ _FOR_RESULTS = 0.25  # share of what a cut leaves that parts of old results get,
 _LISTED, _QUOTED = 4, 48  # turns of people that it names, and characters of each
 _FADING = 0.9  # what a call counts for its request after each later one
 _CALLS, _TURNS = "calls that no longer fit", "the oldest turns, after the calls"
+_ORPHAN = "a call without its result, or a result without its call"
 
 
 @dataclass
@@ -55,7 +56,9 @@ class Slot:
     """One message. ``size`` counts all of it, ``text_size`` a result's text alone.
 
     ``tool`` gave this result; it ``is_new`` if no call has shown it yet. ``is_pinned``: it stays whole.
-    ``rendering`` is what is shown of a result (None: all of it), ``left_out`` why the message goes.
+    ``is_huge``: no model reads it whole. No part of a result has its ``beyond`` tokens: a huge one's
+    middle, or the markup of HTML. ``shown`` is the visible text of a result (None: all of it),
+    ``omitted`` the message's fate if it goes; ``why`` either was decided.
     """
 
     index: int
@@ -68,24 +71,16 @@ class Slot:
     tool: str
     is_new: bool
     is_pinned: bool
-    rendering: Rendering | None = None
-    left_out: str = ""
+    is_huge: bool
+    beyond: int
+    shown: str | None = None
+    omitted: Literal["", "left out", "orphan"] = ""
+    why: str = ""
 
     @property
     def is_result(self) -> bool:
         """Whether a tool returned it."""
         return isinstance(self.message, ToolMessage)
-
-    @property
-    def is_huge(self) -> bool:
-        """Whether no model reads it whole."""
-        return self.is_result and len(text_of(self.message)) > LARGEST
-
-    @property
-    def beyond(self) -> int:
-        """Tokens that no part of a result has: a huge one's middle, or the markup of HTML."""
-        is_all = isinstance(self.text, Outline) or self.text == text_of(self.message)
-        return 0 if is_all or not self.is_result else self.text_size - tokens_in(self.text)
 
     @property
     def has_calls(self) -> bool:
@@ -95,10 +90,18 @@ class Slot:
     @property
     def visible_size(self) -> int:
         """Tokens of what is shown of the message."""
-        if self.left_out:
+        if self.omitted:
             return 0
-        hidden = 0 if self.rendering is None else self.text_size - self.rendering.size
+        hidden = 0 if self.shown is None else self.text_size - tokens_in(self.shown)
         return self.size - hidden
+
+    @property
+    def fate(self) -> Fate:
+        """What the call shows of the message."""
+        if self.omitted or self.shown is None:
+            return self.omitted or "whole"
+        is_note = is_shortened(self.shown) and "\n" not in self.shown
+        return "note" if is_note else "shortened"
 
     @property
     def least_size(self) -> int:
@@ -111,19 +114,18 @@ class Slot:
 class History:
     """The messages before a call; ``fixed`` are the tokens of tools and system message.
 
-    ``slots`` are the messages that providers take: not those of calls without their results, nor of
-    results without their call, which stand at the indices ``orphans``.
-    ``names`` are the messages', ``recall`` is the recall tool's, "" where there is none.
-    ``state`` is the need scorer's, ``chances`` the chances of results' parts, by index.
+    ``slots`` are the messages that providers take; ``orphans`` those of calls without their results,
+    and results without their call. ``recall`` is the recall tool's name, "" where there is none.
+    ``thread`` is what the need scorer read of it, ``chances`` the chances of results' parts, by index.
     """
 
     messages: Sequence[BaseMessage]
-    names: Sequence[str]
+    slots: Sequence[Slot]
     rounds: Sequence[Sequence[Slot]]
-    orphans: Sequence[int]
+    orphans: Sequence[Slot]
     fixed: int
     recall: str
-    state: Vector | None
+    thread: tuple[Vector, ThreadFacts] | None = None
     chances: dict[int, Vector] = field(default_factory=dict)
     is_cut: bool = False
 
@@ -136,54 +138,51 @@ class History:
         *,
         fixed: int,
         recall: str,
-        state: Vector | None,
     ) -> "History":
         """Return the history of ``messages``, of which earlier calls decided ``previous``."""
-        standing = repaired(messages)
-        indices, members = list(standing), list(standing.values())
-        names, tools, every = names_of(messages), tools_called(members), rounds_of(members)
-        rounds: list[list[Slot]] = []
-        for round_ in every:
-            slots: list[Slot] = []
-            for index, message in ((indices[i], members[i]) for i in round_):
-                key, whole = key_of(messages[index], index), text_of(message)
-                text = bounded(whole)
-                is_result = isinstance(message, ToolMessage)
-                check, before = previous.frozen.get(key, (None, ""))
-                is_frozen = is_result and check == digest(text)
-                is_pinned = key in previous.restored or settings.is_pinned(messages[index])
-                slot = Slot(
-                    index=index,
-                    key=key,
-                    name=names[index],
-                    message=message,
-                    size=tokens_of(message),
-                    text=text,
-                    text_size=tokens_in(whole) if is_result else 0,
-                    tool=tool_of(message, tools),
-                    is_new=is_result and not is_frozen and round_ is every[-1],
-                    is_pinned=is_pinned,
-                    left_out="as before" if key in previous.left_out else "",
-                )
-                if is_frozen and not is_pinned and not slot.left_out:
-                    slot.rendering = Rendering(before, tokens_in(before), "as before")
-                slots.append(slot)
+        valid = repaired(messages)
+        names, tools = names_of(messages), tools_called([*valid.values()])
+        standing: list[Slot] = []
+        orphans: list[Slot] = []
+        for index, original in enumerate(messages):
+            message = valid.get(index, original)
+            key, whole = key_of(original, index), text_of(message)
+            text = bounded(whole)
+            is_result = isinstance(message, ToolMessage)
+            size = tokens_in(whole) if is_result else 0
+            is_all = not is_result or isinstance(text, Outline) or text == whole
+            slot = Slot(
+                index=index,
+                key=key,
+                name=names[index],
+                message=message,
+                size=tokens_of(message),
+                text=text,
+                text_size=size,
+                tool=tool_of(message, tools),
+                is_new=False,
+                is_pinned=key in previous.restored or settings.is_pinned(original),
+                is_huge=is_result and len(whole) > LARGEST,
+                beyond=0 if is_all else size - tokens_in(text),
+                omitted="left out" if key in previous.left_out else "",
+                why="as before",
+            )
+            check, before = previous.frozen.get(key, (None, None))
+            if check == digest(text) and is_result and not slot.is_pinned and not slot.omitted:
+                slot.shown = before
+            if index in valid:
+                standing.append(slot)
+            else:
+                slot.omitted, slot.why = "orphan", _ORPHAN
+                orphans.append(slot)
+        rounds = [standing[r.start : r.stop] for r in rounds_of([s.message for s in standing])]
+        for slots in rounds:
             if any(slot.is_pinned for slot in slots):  # one was restored: its round comes back
                 for slot in slots:
-                    slot.left_out = ""
-            rounds.append(slots)
-        orphans = [index for index in range(len(messages)) if index not in standing]
-        return cls(messages, names, rounds, orphans, fixed, recall, state)
-
-    @cached_property
-    def slots(self) -> Sequence[Slot]:
-        """The messages in their order."""
-        return [slot for slots in self.rounds for slot in slots]
-
-    @cached_property
-    def facts(self) -> ThreadFacts:
-        """What the need scorer compares parts with."""
-        return ThreadFacts.of(self.messages)
+                    slot.omitted = ""
+        for slot in rounds[-1] if rounds else ():
+            slot.is_new = slot.is_result and slot.shown is None
+        return cls(messages, standing, rounds, orphans, fixed, recall)
 
     @property
     def size(self) -> int:
@@ -216,7 +215,7 @@ class History:
         if needed > room or self.orphans:
             needed += _LEFT_OUT_TOKENS
         for slot in self.slots:
-            slot.left_out = ""
+            slot.omitted = ""
         for slots in sorted(self.rounds[:-1], key=order):
             if needed <= (last_room if order(slots)[1] else room):
                 break
@@ -225,7 +224,8 @@ class History:
             if not stays and first.message.type != "system":
                 needed -= sum(slot.least_size for slot in slots)
                 for slot in slots:
-                    slot.left_out, slot.rendering = _CALLS if slot.has_calls else _TURNS, None
+                    slot.omitted, slot.shown = "left out", None
+                    slot.why = _CALLS if slot.has_calls else _TURNS
 
     def _requests(self) -> tuple[set[str], str]:
         """Return the keys of the requests that stay, and of the one that started the present work.
@@ -250,8 +250,8 @@ class History:
 
     def _note(self) -> HumanMessage | None:
         """Return the message that stands for those left out, None where there are none."""
-        left_out = [slot for slot in self.slots if slot.left_out]
-        count = len(left_out) + sum(bool(text_of(self.messages[p]).strip()) for p in self.orphans)
+        left_out = [slot for slot in self.slots if slot.omitted]
+        count = len(left_out) + sum(bool(slot.text.strip()) for slot in self.orphans)
         if not count or not self.slots:
             return None
         turns = [slot for slot in left_out if slot.message.type == "human"][-_LISTED:]
@@ -266,40 +266,31 @@ class History:
         decisions = replace(
             previous,
             frozen={
-                slot.key: [digest(slot.text), slot.rendering.text]
+                slot.key: [digest(slot.text), slot.shown]
                 for slot in self.slots
-                if slot.rendering is not None
+                if slot.shown is not None
             },
-            left_out=[slot.key for slot in self.slots if slot.left_out],
+            left_out=[slot.key for slot in self.slots if slot.omitted],
             cuts=previous.cuts + self.is_cut,
         )
+        every = (*self.slots, *self.orphans)
         messages: list[BaseMessage] = []
-        rows: list[Row] = []
         left_out = self._note()
-        first = min([*self.orphans, *(s.index for s in self.slots if s.left_out)], default=0)
+        first = min((slot.index for slot in every if slot.omitted), default=0)
         for slot in self.slots:
             # One message, where the first of them stood: between rounds, and before the last.
             is_due = slot.index >= first or slot is self.rounds[-1][0]
             if left_out is not None and is_due and not slot.is_result:
                 messages.append(left_out)
                 left_out = None
-            row = Row(
-                slot.key, slot.name, slot.message.type, "left out", slot.size, 0, slot.left_out
-            )
-            if slot.left_out:
-                rows.append(row)
-            elif (rendering := slot.rendering) is not None:
-                fate: Fate = "note" if rendering.is_note else "shortened"
-                size = slot.visible_size
-                rows.append(replace(row, fate=fate, tokens_after=size, why=rendering.why))
-                messages.append(with_text(slot.message, rendering.text))
-            else:
-                messages.append(slot.message)
-        for index in self.orphans:
-            orphan, name = self.messages[index], self.names[index]
-            key, size = key_of(orphan, index), tokens_of(orphan)
-            why = "a call without its result, or a result without its call"
-            rows.append(Row(key, name, orphan.type, "orphan", size, 0, why))
+            message, shown = slot.message, slot.shown
+            if not slot.omitted:
+                messages.append(message if shown is None else with_text(message, shown))
+        rows = tuple(
+            Row(s.key, s.name, s.message.type, s.fate, s.size, s.visible_size, s.why)
+            for s in every
+            if s.fate != "whole"
+        )
         audit = Audit(
             settings.kind,
             settings.budget,
@@ -308,6 +299,6 @@ class History:
             self.fixed,
             self.is_cut,
             whole=len(self.messages) - len(rows),
-            rows=tuple(rows),
+            rows=rows,
         )
         return PreparedCall(tuple(messages), decisions, audit)
