@@ -182,7 +182,6 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     trainer = Trainer(batches, scorer, partial(_loss, scorer), metric)
     epochs = _fit_averaged(trainer, scorer, settings)
     facts = {
-        "encoder": encoder.version,
         "features": {"row": list(encoder.row_features), "page": list(encoder.page_features)},
         "world": ", ".join(player.name for player in players),
         "epochs": epochs,
