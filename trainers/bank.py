@@ -44,7 +44,7 @@ def read_episodes(
                 reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
                 problems.append(f"{place}: {' '.join(reason.split())}")
                 continue
-            if episode.correct or include_incorrect:
+            if episode.reward >= 1.0 or include_incorrect:
                 episodes.setdefault(episode.id, replace(episode, trust=trust))
     return list(episodes.values()), problems
 
@@ -130,7 +130,7 @@ def trace_row(episode: Episode, adapter: ExperienceAdapter) -> Row:
         "plan": plan,
         "lessons": list(adapter.lessons(episode.question, actions)),
         "reward": episode.reward,
-        "correct": episode.correct,
+        "correct": episode.reward >= 1.0,
         "steps": len(episode.steps),
         "episode": episode.id,
         "source": episode.source,

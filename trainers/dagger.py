@@ -185,7 +185,6 @@ def train(settings: DaggerSettings) -> dict[str, Any]:
     for name, weights in scorer.state_dict().items():
         weights.lerp_(trainer.last[name], settings.last)
     facts = {
-        "encoder": encoder.version,
         "features": {"row": list(encoder.row_features), "page": list(encoder.page_features)},
         "world": ", ".join(player.name for player in players),
         "epochs": epochs,

@@ -68,27 +68,19 @@ def human_goals(
 
 
 #: Goals that the shop can be loaded with.
-Goals = Literal["synthetic", "human", "both"]
+Goals = Literal["synthetic", "human"]
 FIRST_TRAINING_GOAL = 1500
 
 
 def make_goals(
     kind: str, catalogue: Catalogue, prices: Mapping[str, float], rng: random.Random
 ) -> list[dict[str, Any]]:
-    """Return the goals of ``kind`` in the original's order; "both" has people's behind the others.
-
-    People's are the same alone and behind others: each draw of limits starts where the prices ended.
-    """
+    """Return the goals of ``kind`` in the original's order."""
     if kind not in get_args(Goals):
-        raise UserError(f"goals must be {', '.join(get_args(Goals))}, not '{kind}'")
-    state = rng.getstate()
-    goals: list[dict[str, Any]] = []
-    for name, make in (("synthetic", synthetic_goals), ("human", human_goals)):
-        if kind in (name, "both"):
-            rng.setstate(state)
-            made = make(catalogue, prices, rng)
-            random.Random(_SHUFFLE_SEED).shuffle(made)
-            goals += made
+        raise UserError(f"goals must be {' or '.join(get_args(Goals))}, not '{kind}'")
+    make = synthetic_goals if kind == "synthetic" else human_goals
+    goals = make(catalogue, prices, rng)
+    random.Random(_SHUFFLE_SEED).shuffle(goals)
     return [{"index": i, **goal} for i, goal in enumerate(goals)]
 
 

@@ -131,17 +131,18 @@ class WebShopView(View):
 def chunk_page(observation: Observation) -> tuple[Chunk, ...]:
     """Split a WebShop page, in either mode, into chunks with their affordances; each page once.
 
-    Kinds: notice, header, instruction, navigation, product, options, item (title, price, rating),
-    detail (one text node of a sub-page, or the receipt) and buttons.
+    Kinds: frame (notices, header, instruction), navigation, product, options, item (title, price,
+    rating), detail (one text node of a sub-page, or the receipt) and buttons.
     """
     return _chunks(observation.text, observation.actions, observation.done)
 
 
 @lru_cache(maxsize=256)
 def _chunks(text: str, actions: tuple[str, ...], done: bool) -> tuple[Chunk, ...]:
-    parts = read_page(text).parts
-    by_place = _by_place if SEPARATOR in text or "\n" not in text else _by_mark
-    groups = _groups(by_place(parts, {*actions}), actions, done)
+    parts: Sequence[Part] = read_page(text).parts
+    if SEPARATOR in text or "\n" not in text:
+        parts = _marked(parts, {*actions})
+    groups = _groups(_with_roles(parts, {*actions}), actions, done)
     return tuple(_named(_chunk(*group) for group in groups))
 
 
@@ -149,8 +150,32 @@ def _click(label: str) -> str:
     return f"click[{label.lower()}]"
 
 
-def _by_mark(parts: Sequence[Part], actions: set[str]) -> list[Part]:
-    """Tell what the parts of a `rich` page are by its marks; a text may only look like a button."""
+def _marked(parts: Sequence[Part], actions: set[str]) -> list[Part]:
+    """Mark the parts of a `text` page as a `rich` page does, by their places.
+
+    On an item page the last seven are title, price, rating and the four buttons, and the options
+    stand between "< Prev" (the fourth) and them, each group led by its name.
+    """
+    is_item = BUY in actions
+    is_results = any(RESULTS.fullmatch(part.label) for part in parts[2:5])
+    first = 3 if SEARCH in actions else 2  # behind the instruction
+    lead = 6 if is_results else 4  # parts before the page's own content
+    title = len(parts) - 7 if is_item else -1
+    marked = []
+    for i, part in enumerate(parts):
+        is_button = part.label.lower() in BUTTONS
+        if 4 < i < title:
+            marked.append(replace(part, role="option"))
+        elif is_button and first <= i and (i < lead or (is_item and i > title)):
+            marked.append(replace(part, role="button"))
+        else:
+            is_product = is_results and i > 3 and not is_button
+            marked.append(replace(part, role="button") if is_product else part)
+    return marked
+
+
+def _with_roles(parts: Sequence[Part], actions: set[str]) -> list[Part]:
+    """Tell what marked parts are by what the page offers; a text may only look like a button."""
     with_roles = []
     for part in parts:
         role, is_offered = part.role, _click(part.label) in actions
@@ -158,31 +183,6 @@ def _by_mark(parts: Sequence[Part], actions: set[str]) -> list[Part]:
             role = "text"
         elif role == "button" and is_offered and part.label.lower() not in BUTTONS:
             role = "product"
-        with_roles.append(replace(part, role=role))
-    return with_roles
-
-
-def _by_place(parts: Sequence[Part], actions: set[str]) -> list[Part]:
-    """Tell what the parts of a `text` page are by their places.
-
-    On an item page the last seven are title, price, rating and the four buttons, and the options
-    stand between "< Prev" (the fourth) and them, each group led by its name.
-    """
-    is_item = BUY in actions
-    is_results = any(RESULTS.fullmatch(part.label) for part in parts[2:5])
-    title = len(parts) - 7 if is_item else -1
-    lead = 6 if is_results else 4  # parts before the page's own content
-    with_roles = []
-    for i, part in enumerate(parts):
-        is_offered, role = _click(part.label) in actions, part.role
-        if 4 <= i < title:
-            role = "option" if is_offered and i > 4 else "text"
-        elif is_results and i > 3 and is_offered and part.label.lower() not in BUTTONS:
-            role = "product"
-        elif (is_offered and i != title and (i < lead or is_item)) or (
-            part.label == "Search" and SEARCH in actions and i == len(parts) - 1
-        ):
-            role = "button"
         with_roles.append(replace(part, role=role))
     return with_roles
 
@@ -195,10 +195,8 @@ def _groups(
     kind, group = "", list[Part]()
     for part, following in zip(parts, (*parts[1:], None), strict=True):
         own, joins = _place(part, following.role if following else "", kind, group)
-        if done and own not in ("notice", "header"):
-            own, joins = "detail", True
-        if own == "detail" and BUY in actions:
-            own, joins = "item", True
+        if done or (own == "detail" and BUY in actions):
+            own, joins = "detail" if done else "item", True
         if own == kind and joins:
             group.append(part)
         else:
@@ -207,19 +205,14 @@ def _groups(
     return groups
 
 
-_HEAD = ("", "notice", "header", "instruction")
-
-
 def _place(part: Part, following: str, kind: str, group: Sequence[Part]) -> tuple[str, bool]:
     """Return the kind of chunk of ``part``, and whether it may join the last one, ``group``."""
     is_text = part.role == "text"
-    if kind in ("", "notice") and part.label.startswith(CLICKED):
-        return "notice", False
-    if kind in ("", "notice") and part.label == "WebShop":
-        return "header", False
-    if is_text and kind in _HEAD:
-        return "instruction", True
-    if kind in (*_HEAD, "navigation") and (part.role == "button" or RESULTS.fullmatch(part.label)):
+    if is_text and kind in ("", "frame"):
+        return "frame", True
+    if kind in ("", "frame", "navigation") and (
+        part.role == "button" or RESULTS.fullmatch(part.label)
+    ):
         return "navigation", True
     if part.role == "product" or (not part.label and following == "product"):
         return "product", not any(p.label for p in group)  # after the blank that leads it
@@ -235,7 +228,7 @@ def _place(part: Part, following: str, kind: str, group: Sequence[Part]) -> tupl
 def _chunk(kind: str, parts: Sequence[Part]) -> Chunk:
     """Return the chunk of some parts; the instruction leads every prompt, and notices are status."""
     text = "".join(part.raw for part in parts)
-    if kind in ("notice", "header", "instruction"):
+    if kind == "frame":
         return Chunk("", kind, text, role="frame", fragments=())
     if kind in ("navigation", "buttons"):
         return _commands(kind, text, parts)

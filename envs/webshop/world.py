@@ -78,12 +78,11 @@ class WebShop(World):
         self.products: dict[str, Product] = catalogue.products
         rng = random.Random(seed)
         self.prices = draw_prices(list(self.products.values()), rng)
-        self.goals: list[dict[str, Any]] = make_goals(goals, catalogue, self.prices, rng)
-        # Goals that people wrote are behind the others, and their options have no names.
-        ours = sum(isinstance(goal["goal_options"], Mapping) for goal in self.goals)
-        self.goals[:ours] = reworded(self.goals[:ours], self.products, wording, seed)
+        made = make_goals(goals, catalogue, self.prices, rng)
+        templated = made if goals == "synthetic" else []  # people's own words stay
+        self.goals = reworded(templated, self.products, wording, seed) or made
         #: Numbers of the goals to train on.
-        self.training: Sequence[int] = training_goals(self.goals[:ours])
+        self.training: Sequence[int] = training_goals(templated)
         # Equal scores come out by ASIN, as in the original's index: so index in that order.
         self._by_asin = sorted(self.products.values(), key=lambda product: product.asin)
         self._engine = Bm25(map(search_text, self._by_asin), len(self._by_asin))
@@ -100,8 +99,8 @@ class WebShop(World):
     ) -> "WebShop":
         """Load the official files from ``folder``, or the catalogue that ships ("sample").
 
-        ``seed`` drives the price draws (0 gives the published goals), ``goals`` are "synthetic",
-        "human" or "both", ``wording`` says the synthetic ones in other words.
+        ``seed`` drives the price draws (0 gives the published goals), ``goals`` are "synthetic" or
+        "human", ``wording`` says the synthetic ones in other words.
         Raises ``UserError`` for missing or broken data.
         """
         return cls(read_catalogue(folder), observation, seed, goals, wording)

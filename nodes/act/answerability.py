@@ -234,13 +234,8 @@ def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
 # The chance ---------------------------------------------------------------------------------------
 
 
-def support(
-    context: BuiltContext, question: str, embedder: Embedder, is_judged: bool = True
-) -> Support | None:
-    """Judge how likely what ``context`` quotes answers; None where it quotes nothing.
-
-    Sentences are ranked alone, with a chance of 0, where nothing ``is_judged``.
-    """
+def support(context: BuiltContext, question: str, embedder: Embedder) -> Support | None:
+    """Judge how likely what ``context`` quotes answers; None where it quotes nothing."""
     quotable = quotables(context)
     if _OF_TALK.search(question):
         turns = _earlier_questions(context)
@@ -261,21 +256,14 @@ def support(
     if not quotable:
         return None
     about = " ".join(piece.says("about") for piece in context.visible("question"))
-    return judge(question, about, quotable, embedder, is_judged)
-
-
-def judge(
-    question: str, about: str, quotable: Sequence[Quotable], embedder: Embedder, is_judged: bool
-) -> Support:
-    """Score each quotable for a question that follows up on ``about``, and the best one's chance."""
     query = following_up(question, about)
     meaning, shared = _nearness(query, question, quotable, embedder)
     scores = meaning + _SHARED * shared
     read = np.argsort(-scores, kind="stable")[:_READ]
     chances = np.zeros(len(quotable), np.float32)
-    if is_judged and is_keywords(query):
+    if is_keywords(query):
         chances[read] = [answer_chance(float(meaning[i]), float(shared[i])) for i in read]
-    elif is_judged:
+    else:
         chances[read] = answer_chances(query, [quotable[i].whole for i in read], "judge-documents")
         chances[_strays(about, quotable, (shared == 0) & (meaning < _SUBJECT))] = 0
     return _current_first(Support(quotable, np.asarray(scores + chances), chances))

@@ -31,7 +31,7 @@ class Chat(ActorParams):
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; the model's server starts on the first step."""
-        return ChatActor(resources, lambda context: Offer(context.actions))
+        return _choosing(resources, lambda context: Offer(context.actions))
 
 
 class GuidedChat(ActorParams):
@@ -46,29 +46,24 @@ class GuidedChat(ActorParams):
 
     def build(self, resources: Resources) -> Actor:
         """Return the actor; the model's server starts on the first step."""
-        return ChatActor(resources, lambda context: guided_offer(context, resources))
+        return _choosing(resources, lambda context: guided_offer(context, resources))
 
 
-class ChatActor(TalkingActor):
-    """One chat model behind the actor protocol; ``offer`` says what it chooses among."""
+def _choosing(resources: Resources, offer_of: Callable[[BuiltContext], Offer]) -> Actor:
+    """Return the chat model as an actor; ``offer_of`` says what it chooses among."""
+    view = resources.profile.view
 
-    def __init__(self, resources: Resources, offer: Callable[[BuiltContext], Offer]) -> None:
-        super().__init__(resources, self._choose)
-        self.offer = offer
-        self._view = resources.profile.view
-        self._structured = True
-
-    async def _choose(self, context: BuiltContext, ask: Ask) -> Decision:
-        offer = self.offer(context)
-        safe = self._view.actions.safe(offer.actions, context.instruction)
+    async def choose(context: BuiltContext, ask: Ask) -> Decision:
+        offer = offer_of(context)
+        safe = view.actions.safe(offer.actions, context.instruction)
         if not offer.actions:
             return Decision(safe, fallback="the context holds no action")
-        messages: list[BaseMessage] = [SystemMessage(self._view.brief), *context.messages]
+        messages: list[BaseMessage] = [SystemMessage(view.brief), *context.messages]
         if offer.asks is not None and context.messages:
             messages[-1] = HumanMessage(f"{messages[-1].content}{offer.asks}")
         chosen, reply, attempts = None, "", 0
         while chosen is None and attempts < _ATTEMPTS:
-            reply = str((await self._ask(messages, offer, ask)).text)
+            reply = str((await _ask(messages, offer, ask)).text)
             attempts += 1
             chosen = parse(reply, offer.actions, offer.group)
             legal = ", ".join(offer.actions[:20])
@@ -80,14 +75,14 @@ class ChatActor(TalkingActor):
             attempts=attempts,
         )
 
-    async def _ask(self, messages: list[BaseMessage], offer: Offer, ask: Ask) -> AIMessage:
-        if self._structured:
-            with suppress(RequestRefused):
-                return await ask(messages, **response_format(schema(offer)))
-        plain = [SystemMessage(f"{messages[0].content}\n{_forms(offer.actions)}"), *messages[1:]]
-        reply = await ask(plain)
-        self._structured = False  # it was the form that the server refused
-        return reply
+    return TalkingActor(resources, choose)
+
+
+async def _ask(messages: list[BaseMessage], offer: Offer, ask: Ask) -> AIMessage:
+    with suppress(RequestRefused):
+        return await ask(messages, **response_format(schema(offer)))
+    plain = [SystemMessage(f"{messages[0].content}\n{_forms(offer.actions)}"), *messages[1:]]
+    return await ask(plain)
 
 
 def guided_offer(context: BuiltContext, resources: Resources) -> Offer:

@@ -310,11 +310,14 @@ class ContextFeatures:
 
     def _facts(self, is_done: Sequence[bool]) -> Features:
         """Return the page's features."""
-        goal, steps = self._goal, self._steps
+        goal, steps, ledger = self._goal, self._steps, self._ledger
         page = one_line(self._page)
         says_thing = [bool(word_share(goal["thing"], stems_of(s.answer))) for s in steps]
         last = (verb_of(steps[-1].action),) if steps else ()
         verbs_on_goal = tuple(verb_of(s.action) for s in self._goal_steps)
+        settled = [s for s in self._goal_steps if says_any(s.action, goal["value"])]
+        properties = {w for s in self._goal_steps for w in word_stems(s.action)} & goal["property"]
+        waits = bool(goal["property"] and self._goal_steps) and len({*verbs_on_goal}) < _CHANGED
         return {
             "step": min(self._step, 50) / 25,
             "late": float(self._step >= 15),
@@ -337,25 +340,6 @@ class ContextFeatures:
             "asks property": float(bool(goal["property"])),
             "asked seen and not reached": float(not self._goal_steps and any(says_thing)),
             "times this page": min(sum(s.answer == page for s in steps[:-1]), 4) / 4,
-            **self._followed_facts(),
-            **hashed_words("thing", self._telling(sorted(goal["thing"])), _WORDS),
-            **hashed_words("value", self._telling(sorted(goal["value"])), _WORDS),
-            **hashed_words("quality", self._telling(sorted(goal["property"])), _VERBS),
-            **hashed_words("page", self._telling(word_stems(self._page)), _WORDS),
-            **hashed_words("last verb", last, _VERBS),
-            **hashed_words("asked verb", verbs_on_goal, _VERBS),
-            **hashed_words("status", self._telling(word_stems(self._status)), _VERBS),
-            **{f"offered: {k}": v for k, v in self._page_features.page().items()},
-        }
-
-    def _followed_facts(self) -> Features:
-        """Return the page features that follow the goal's things."""
-        goal, ledger = self._goal, self._ledger
-        settled = [s for s in self._goal_steps if says_any(s.action, goal["value"])]
-        properties = {w for s in self._goal_steps for w in word_stems(s.action)} & goal["property"]
-        sorts = {verb_of(s.action) for s in self._goal_steps}
-        waits = bool(goal["property"] and self._goal_steps) and len(sorts) < _CHANGED
-        return {
             "things settled": min(len(settled), 3) / 2,
             "properties done": min(len(properties), 3) / 2,
             "property waits": float(waits),
@@ -367,6 +351,14 @@ class ContextFeatures:
             "since touch": min(ledger.touched, 20) / 20,
             "new names": min(ledger.new, 6) / 6,
             **hashed_words("carried verb", ledger.carried_verbs, _VERBS),
+            **hashed_words("thing", self._telling(sorted(goal["thing"])), _WORDS),
+            **hashed_words("value", self._telling(sorted(goal["value"])), _WORDS),
+            **hashed_words("quality", self._telling(sorted(goal["property"])), _VERBS),
+            **hashed_words("page", self._telling(word_stems(self._page)), _WORDS),
+            **hashed_words("last verb", last, _VERBS),
+            **hashed_words("asked verb", verbs_on_goal, _VERBS),
+            **hashed_words("status", self._telling(word_stems(self._status)), _VERBS),
+            **{f"offered: {k}": v for k, v in self._page_features.page().items()},
         }
 
     def _telling(self, words: Sequence[str]) -> tuple[str, ...]:

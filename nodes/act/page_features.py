@@ -12,7 +12,7 @@ from functools import lru_cache
 from stategate.envs.protocols import target_of
 from stategate.language.instruction.aligned import AlignedInstruction
 from stategate.language.instruction.choices import ChoiceScores
-from stategate.nodes.experience.adapter import OPEN
+from stategate.nodes.experience.adapter import OPEN, ExperienceAdapter
 from stategate.nodes.protocols import BuiltContext, Piece, Step, WorldProfile
 from stategate.stores.text import one_line
 
@@ -102,58 +102,70 @@ def value_features(choice: ChoiceScores, i: int, now: str | None, is_taken: bool
     }
 
 
-class PageFeatures:
+class PageReading:
+    """The visible parts of a page by role, aligned with the goal, and the visible actions so far.
+
+    ``choices`` are the pieces of ``goal.choices``, ``chosen`` the status values by name. ``opened`` are
+    the entries that were opened, each with the actions taken there, ``notes`` the history's notes on
+    each; ``here`` is the one that is shown ("" for none), ``since`` the actions since it was opened.
+    Builders drop and cut lines: a part that is not shown is empty here, and nothing raises.
+    """
+
+    def __init__(self, context: BuiltContext, adapter: ExperienceAdapter) -> None:
+        self.entries, self.choices, self.subject, texts = (
+            [piece for piece in context.pieces if piece.role == role and piece.text]
+            for role in ("entry", "choice", "subject", "text")
+        )
+        self.entries = [piece for piece in self.entries if len(piece.actions) == 1]
+        self.choices = [piece for piece in self.choices if piece.actions]
+        self.title = " ".join(filter(None, (p.says("title") for p in self.subject)))
+        self.text = " ".join(one_line(p.says("text")) for p in texts)
+        named = [
+            (one_line(p.choice), tuple(one_line(target_of(action)) for action in p.actions))
+            for p in self.choices
+        ]
+        self.goal = AlignedInstruction.of(context.instruction, named, self.title)
+        self.chosen = context.status
+        self.done: list[str] = []
+        self.opened: list[tuple[str, list[str]]] = []
+        self.notes: dict[str, str] = {}
+        for step in (p.step for p in context.visible("history")):
+            if step is not None:
+                self._add(step, adapter.move_of(context.instruction, step.action) == OPEN)
+        # Where something is shown by itself, or its text, it is what was opened last.
+        is_here = bool(self.opened) and not self.entries
+        self.here, self.since = self.opened[-1] if is_here else ("", [])
+
+    def _add(self, step: Step, opens: bool) -> None:
+        """Go on by one visible step."""
+        self.done.append(step.action)
+        if opens:
+            self.opened.append((step.action, []))
+            self.notes.setdefault(step.action, "")
+        elif self.opened:
+            self.opened[-1][1].append(step.action)
+        if step.note and self.opened:
+            self.notes[self.opened[-1][0]] += step.note + "; "
+
+
+class PageFeatures(PageReading):
     """The features of a context whose view gives the page's parts their roles."""
 
     def __init__(self, context: BuiltContext, step: int, profile: WorldProfile) -> None:
         instruction = context.instruction
         self._experience, self._step, self._instruction = profile.experience, step, instruction
-        pieces = [piece for piece in context.pieces if piece.text]
-        has_roles = bool(instruction) and any(piece.role for piece in pieces)
+        has_roles = bool(instruction) and any(p.role and p.text for p in context.pieces)
         self.is_empty = not has_roles or profile.partially_observed
         self.texts = texts_of(AlignedInstruction.of(instruction))
         if self.is_empty:
             return
-        self._entries = [p for p in pieces if p.role == "entry" and len(p.actions) == 1]
-        self._choices = [p for p in pieces if p.role == "choice" and p.actions]
-        self._subject = [p for p in pieces if p.role == "subject"]
-        self._title = " ".join(filter(None, (p.says("title") for p in self._subject)))
-        self._text = " ".join(one_line(p.text) for p in pieces if p.role == "text")
-        named = [
-            (one_line(p.choice), tuple(one_line(target_of(action)) for action in p.actions))
-            for p in self._choices
-        ]
-        self._goal = AlignedInstruction.of(instruction, named, self._title)
-        self._walk([p.step for p in context.visible("history") if p.step is not None])
-        self._chosen = context.status
+        super().__init__(context, profile.experience)
+        written = [i for i, a in enumerate(self.done) if target_of(a).lower() in self.texts]
+        self._written = len(written)
+        self._since_text = self.done[written[-1] + 1 if written else 0 :]
         self._current = self._current_values()
         entries, self._listing = self._entry_rows()
         self._rows = {**entries, **self._value_rows()}
-
-    def _walk(self, steps: Sequence[Step]) -> None:
-        """Walk through the visible actions, oldest first."""
-        self._done: list[str] = []
-        self._opened: list[tuple[str, list[str]]] = []  # entries, with the actions taken there
-        self._since_text: list[str] = []
-        self._written = 0
-        self._notes: dict[str, str] = {}
-        for step in steps:
-            self._done.append(step.action)
-            if target_of(step.action).lower() in self.texts:
-                self._since_text = []
-                self._written += 1
-            else:
-                self._since_text.append(step.action)
-            if self._experience.move_of(self._instruction, step.action) == OPEN:
-                self._opened.append((step.action, []))
-                self._notes.setdefault(step.action, "")
-            elif self._opened:
-                self._opened[-1][1].append(step.action)
-            if step.note and self._opened:
-                self._notes[self._opened[-1][0]] += step.note + "; "
-        # Where something is shown by itself, or its text, it is what was opened last.
-        is_here = bool(self._opened) and not self._entries
-        self._here, self._since_here = self._opened[-1] if is_here else ("", [])
 
     def row(self, action: str) -> Features:
         """Return the features of a command."""
@@ -167,7 +179,7 @@ class PageFeatures:
         """Return the features of the page."""
         if self.is_empty:
             return {}
-        done = self._done
+        done = self.done
         return {
             **self._progress(),
             **self._listing,
@@ -175,7 +187,7 @@ class PageFeatures:
             **self._coded("last move", done[-1:], 1.0),
             **self._coded("move before", done[-2:-1], 1.0),
             **self._coded("moves", done),
-            **self._coded("moves here", self._since_here),
+            **self._coded("moves here", self.since),
             **self._coded("moves since text", self._since_text),
         }
 
@@ -187,10 +199,10 @@ class PageFeatures:
 
     def _entry_rows(self) -> tuple[dict[str, Features], Features]:
         """Return the features of each competing entry, by its command, and those of all together."""
-        goal, entries = self._goal, self._entries
+        goal, entries = self.goal, self.entries
         if not entries:
             return {}, {}
-        opened = [action for action, _ in self._opened]
+        opened = [action for action, _ in self.opened]
         keys = [one_line(p.actions[0]) for p in entries]
         scores = goal.scores([p.says("title") for p in entries])
         tried = [p.is_visited or key in opened for p, key in zip(entries, keys, strict=True)]
@@ -201,7 +213,7 @@ class PageFeatures:
         rows: dict[str, Features] = {}
         for i, (piece, key, score) in enumerate(zip(entries, keys, scores, strict=True)):
             above = [scores[j] for j in fresh if j < i]
-            since = [a for action, then in self._opened if action == key for a in then]
+            since = [a for action, then in self.opened if action == key for a in then]
             rows[piece.actions[0]] = {
                 "is entry": 1.0,
                 "score": score,
@@ -232,7 +244,7 @@ class PageFeatures:
 
     def _entry_match(self, piece: Piece, key: str) -> Features:
         """Return the match features of an entry: its title, amount and notes."""
-        goal, title, note = self._goal, piece.says("title"), self._notes.get(key, "")
+        goal, title, note = self.goal, piece.says("title"), self.notes.get(key, "")
         row = {
             **agreement("title", goal, title),
             **amount_features(goal, amount_of(piece)),
@@ -246,13 +258,13 @@ class PageFeatures:
                 **agreement("met", goal, text),
                 "is met": 1.0,
                 "met": own,
-                "ahead of other met": own - best_match(goal, self._notes, key),
+                "ahead of other met": own - best_match(goal, self.notes, key),
             }
         return row
 
     def _value_rows(self) -> dict[str, Features]:
-        done_here = {one_line(a) for a in self._since_here}
-        choices = zip(self._choices, self._goal.choices, self._current, strict=True)
+        done_here = {one_line(a) for a in self.since}
+        choices = zip(self.choices, self.goal.choices, self._current, strict=True)
         return {
             action: value_features(choice, i, now, one_line(action) in done_here)
             for piece, choice, now in choices
@@ -261,18 +273,18 @@ class PageFeatures:
 
     def _current_values(self) -> list[str | None]:
         """Return each choice's current value, by the page's mark or else by the visible actions."""
-        since = self._since_here
+        since = self.since
         current: list[str | None] = []
-        for piece, choice in zip(self._choices, self._goal.choices, strict=True):
+        for piece, choice in zip(self.choices, self.goal.choices, strict=True):
             values = dict(zip(map(one_line, piece.actions), choice.values, strict=True))
             last_action = next((values[a] for a in reversed(since) if a in values), None)
-            marked = self._chosen.get(choice.name)
+            marked = self.chosen.get(choice.name)
             current.append(last_action if marked is None else marked.lower())
         return current
 
     def _progress(self) -> Features:
         """Return the features of the episode's progress, the goal's size and the kind of page."""
-        goal, step = self._goal, self._step
+        goal, step = self.goal, self._step
         features = {
             "steps": min(step, _STEPS) / 10,
             **{f"from {late}": float(step >= late) for late in (9, 13, 16)},
@@ -280,46 +292,46 @@ class PageFeatures:
             "properties asked": min(len(goal.parsed.phrases("property")), 5) / 3,
             "nothing described": float(not goal.parsed.phrases("property", "thing")),
             "amount limited": float(goal.parsed.limit is not None),
-            "opened": min(len(self._notes), 6) / 3,
-            "has entries": float(bool(self._entries)),
-            "has choices": float(bool(self._choices)),
-            "has subject": float(bool(self._subject)),
-            "has text": float(bool(self._text)),
+            "opened": min(len(self.notes), 6) / 3,
+            "has entries": float(bool(self.entries)),
+            "has choices": float(bool(self.choices)),
+            "has subject": float(bool(self.subject)),
+            "has text": float(bool(self.text)),
             "texts written": min(self._written, 4) / 2,
-            "best met": best_match(goal, self._notes),
+            "best met": best_match(goal, self.notes),
         }
-        if self._here:
-            times = sum(action == self._here for action, _ in self._opened)
+        if self.here:
+            times = sum(action == self.here for action, _ in self.opened)
             features["times this one"] = min(times - 1, 3) / 2
-            features["since opening"] = min(len(self._since_here), 6) / 3
+            features["since opening"] = min(len(self.since), 6) / 3
         return features
 
     def _of_subject(self) -> Features:
         """Return the match features of the page's subject, its text and its notes."""
-        goal = self._goal
+        goal = self.goal
         features: Features = {}
-        if self._subject:
-            against_limit = amount_features(goal, amount_of(*self._subject))
+        if self.subject:
+            against_limit = amount_features(goal, amount_of(*self.subject))
             against_limit.pop("amount")  # a subject shows its amount nearly always
             features |= {
-                **agreement("subject", goal, self._title),
+                **agreement("subject", goal, self.title),
                 **{f"{name} here": value for name, value in against_limit.items()},
-                "subject told": float(goal.share(self._title) >= WHOLE),
+                "subject told": float(goal.share(self.title) >= WHOLE),
                 "meets": goal.meets(),
                 "missing": min(goal.missing(), 4) / 2,
-                "something chosen": float(bool(self._chosen)),
+                "something chosen": float(bool(self.chosen)),
                 **self._choice_counts(),
             }
-        if self._text:
-            features |= agreement("text", goal, self._text)
-            features["text told"] = float(goal.share(self._text) >= WHOLE)
-        if key := self._here:
-            text = f"{self._title + self._text}; {self._notes[key]}"
-            own, others = match_share(goal, text), best_match(goal, self._notes, key)
+        if self.text:
+            features |= agreement("text", goal, self.text)
+            features["text told"] = float(goal.share(self.text) >= WHOLE)
+        if key := self.here:
+            text = f"{self.title + self.text}; {self.notes[key]}"
+            own, others = match_share(goal, text), best_match(goal, self.notes, key)
             features |= {
                 **agreement("met here", goal, text),
                 "met here": own,
-                "is met here": float(bool(self._notes[key])),
+                "is met here": float(bool(self.notes[key])),
                 "best other met": others,
                 "ahead of other met here": own - others,
             }
@@ -327,7 +339,7 @@ class PageFeatures:
 
     def _choice_counts(self) -> Features:
         """Return how many choices are asked, wait for their value, or are open."""
-        choices = list(zip(self._goal.choices, self._current, strict=True))
+        choices = list(zip(self.goal.choices, self._current, strict=True))
         requested = [(c, now) for c, now in choices if c.requested[c.best] >= c.none]
         waiting = sum(now != choice.values[choice.best] for choice, now in requested)
         unlike = sum(not choice.spans[choice.best].is_whole for choice, _ in requested)

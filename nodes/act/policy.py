@@ -31,7 +31,6 @@ from stategate.stores.assets.weights import (
     fitting,
     load_trained,
     read_meta,
-    require_match,
     small_inference,
 )
 from stategate.stores.errors import UserError
@@ -89,12 +88,8 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Encoder:
-    """The columns of a feature table; ``version`` names them (with a hash) in checkpoints.
+    """The columns of a feature table: a feature without one is not read, an absent one is 0."""
 
-    A feature without a column is not read, an absent one is 0.
-    """
-
-    version: str
     row_features: tuple[str, ...]
     page_features: tuple[str, ...]
 
@@ -102,8 +97,7 @@ class Encoder:
     def of(cls, meta: Mapping[str, Any]) -> "Encoder":
         """Return the columns that a checkpoint names."""
         names = meta.get("features", {})
-        encoder = str(meta.get("encoder", ""))
-        return cls(encoder, tuple(names.get("row", ())), tuple(names.get("page", ())))
+        return cls(tuple(names.get("row", ())), tuple(names.get("page", ())))
 
     def encode(self, context: BuiltContext, step: int, profile: WorldProfile) -> Encoded:
         """Return the feature table of the candidates (empty where nothing is readable)."""
@@ -131,12 +125,11 @@ def load_scorer(name: str) -> "tuple[nn.Module, Encoder, dict[str, Any]]":
     now = shipped_encoder()
     with fitting(name):
         own = Encoder.of(meta)
-        rows, page = own.row_features, own.page_features
-        if not rows or not {*rows, *page} <= {*now.row_features, *now.page_features}:
-            require_match(name, meta, "encoder", now.version, _RETRAIN)
-        sizes = meta["architecture"]
+        rows, page, sizes = own.row_features, own.page_features, meta["architecture"]
         if (len(rows), len(page)) != (sizes["d_row"], sizes["d_page"]):
             raise ValueError("not a name a column")
+    if not {*rows, *page} <= {*now.row_features, *now.page_features}:
+        raise UserError(f"checkpoint '{name}' was made for features that are no more: {_RETRAIN}")
     return scorer, own, meta
 
 

@@ -1,8 +1,8 @@
 """Between legal actions and what a language model writes: a JSON schema out, an action back."""
 
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -66,14 +66,13 @@ class Offer:
     """The actions that a language model may choose among, and how to ask for them.
 
     ``group`` names the choice that the actions ``values`` settle, ``asks`` is a closing line of the
-    prompt, ``lengths`` bounds the characters of free text by verb.
+    prompt.
     """
 
     actions: tuple[str, ...]
     group: str | None = None
     values: tuple[str, ...] = ()
     asks: str | None = None
-    lengths: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def schema(offer: Offer) -> dict[str, object]:
@@ -90,10 +89,7 @@ def schema(offer: Offer) -> dict[str, object]:
             targets.setdefault(key or _key(action), []).append(target_of(action))
     choices = [_object(key, {"type": "string", "enum": names}) for key, names in targets.items()]
     for action in filter(takes_text, offer.actions):
-        low, high = offer.lengths.get(verb_of(action), (1, None))
-        words: dict[str, object] = {"type": "string", "minLength": low}
-        words |= {} if high is None else {"maxLength": high}
-        choices.append(_object(verb_of(action), words))
+        choices.append(_object(verb_of(action), {"type": "string", "minLength": 1}))
     return choices[0] if len(choices) == 1 else {"anyOf": choices}
 
 

@@ -11,7 +11,7 @@ advice by rule; a language model reads the sentence.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -19,7 +19,13 @@ from pydantic import Field
 
 from stategate.envs.protocols import Fragment
 from stategate.nodes.build_context.assemble import line_piece, with_pieces
-from stategate.nodes.experience.episode import make_of, online_state, situation, trust_of, untrusted
+from stategate.nodes.experience.episode import (
+    make_of,
+    online_state,
+    situation_after,
+    trust_of,
+    untrusted,
+)
 from stategate.nodes.protocols import ContextBuilder, ContextParams, ContextRequest, Piece
 from stategate.nodes.registry import InnerContext
 from stategate.nodes.resources import Resources
@@ -105,18 +111,18 @@ class Experience(AdvisedContext):
         make = make_of(embedder)
         bank = Bank(bank_place(self.bank), "state", make, create=self.bank is None)
         untrusted_rows = lru_cache(maxsize=1)(lambda version: untrusted(bank, self.min_trust))
-        situation_of = lru_cache(maxsize=None)(partial(situation, adapter))  # a text never changes
 
         def find(request: ContextRequest, room: int) -> list[Piece]:
             """Return the best advice that passes the filters: pure, unless the bank grows."""
-            state = online_state(adapter, request)
-            query, now = embedder.embed([state])[0], situation_of(state)
+            query = embedder.embed([online_state(adapter, request)])[0]
+            last = next((e.text for e in reversed(request.events) if e.kind == "ACT"), "")
+            now = situation_after(adapter, request.instruction, last)
             hidden = untrusted_rows(bank.meta("version"))
 
             def alike(k: int) -> list[Hit]:
                 """Return those in the same situation among the nearest ``k`` states."""
                 hits = bank.search(query, k, hidden=hidden)
-                return [h for h in hits if situation_of(str(h.row.data.get("state", ""))) == now]
+                return [hit for hit in hits if hit.row.data.get("situation") == now]
 
             is_gated = self.gate == "proven"
             if is_gated:

@@ -13,9 +13,9 @@ if both are written the same way, and cut old pages as short-term memory does::
 
 import hashlib
 import math
-import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import sqlalchemy as sa
 
@@ -31,14 +31,10 @@ from stategate.stores.traces import Event
 
 @dataclass(frozen=True)
 class Step:
-    """One atomic decision: an action as worlds write it, with the pages before and after it.
-
-    ``before`` is the page that the decision was taken on, ``after`` the page that it led to.
-    """
+    """One atomic decision: an action as worlds write it, and the page that it was taken on."""
 
     action: str
-    before: str = ""
-    after: str = ""
+    page: str
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,6 @@ class Episode:
     question: str
     steps: tuple[Step, ...]
     reward: float
-    correct: bool
     source: str = ""
     trust: float = 1.0
 
@@ -77,26 +72,23 @@ def from_events(
 
     Raises ``ValueError`` without an action or a first one, or for an action without its page.
     """
-    pages: dict[int, list[str]] = {}
+    pages: dict[int, str] = {}
     acts: dict[int, str] = {}
     for event in events:
         if event.kind == "OBS":
-            pages.setdefault(event.t, []).append(event.text)
+            pages.setdefault(event.t, event.text)
         elif event.kind == "ACT":
             acts[event.t] = event.text
-    if not acts:
-        raise ValueError("the episode holds no action")
     order = sorted(acts)
+    if not order:
+        raise ValueError("the episode holds no action")
     if order[0]:
         raise ValueError("its first steps are another episode's: it was forked")
-    steps = []
-    for t, following in zip(order, [*order[1:], None], strict=True):
+    for t in order:
         if t not in pages:
             raise ValueError(f"step {t} has no page")
-        after = pages[t][1:] if following is None else pages.get(following, [])[:1]
-        steps.append(Step(acts[t], pages[t][0], after[0] if after else ""))
-    task = task_id or episode_id
-    return Episode(episode_id, task, question, tuple(steps), reward, reward >= 1.0, source)
+    steps = tuple(Step(acts[t], pages[t]) for t in order)
+    return Episode(episode_id, task_id or episode_id, question, steps, reward, source)
 
 
 BLAME = 0.5  # factor on the worth of a failed episode's decisions
@@ -108,7 +100,7 @@ def annotate(episode: Episode, adapter: ExperienceAdapter) -> list[tuple[float, 
 
     Worth is the discounted reward-to-go: ``reward * GAMMA ** (steps left)``, scaled.
     """
-    scale = 10.0 if episode.correct else 10.0 * BLAME
+    scale = 10.0 if episode.reward >= 1.0 else 10.0 * BLAME
     reward = min(max(episode.reward, 0.0), 1.0) if math.isfinite(episode.reward) else 0.0
     ended = "full reward" if episode.reward >= 1.0 else f"a reward of {episode.reward:.2f}"
     notes = []
@@ -122,14 +114,13 @@ def annotate(episode: Episode, adapter: ExperienceAdapter) -> list[tuple[float, 
     return notes
 
 
-#: Bumped when the wording of states changes: an old bank's vectors would not match any more.
-FORMAT = 1
+#: Bumped when the wording of states or the rows' fields change: an old bank would not match any more.
+FORMAT = 2
 STEPS = 3  # latest decisions that a state holds
 _STORED = 40  # tokens of an earlier page that short-term memory keeps (its default)
 _EARLIER = 16  # tokens shown of an earlier page
 _CURRENT = 72  # tokens shown of the current page
 _QUESTION = 96  # tokens shown of the question; a MiniLM state has 256 word pieces in all
-_DECISION = re.compile(r"([\w-]*)\((.*?)\) → ")
 
 
 def state_text(
@@ -161,27 +152,20 @@ def state_text(
 
 def states_of(episode: Episode, adapter: ExperienceAdapter) -> list[str]:
     """Return the state in which each decision of ``episode`` was taken."""
-    decisions = [(step.action, step.after) for step in episode.steps]
+    decisions = [(step.action, then.page) for step, then in pairwise(episode.steps)]
     return [
-        state_text(adapter, episode.question, decisions[:i], start=step.before)
+        state_text(adapter, episode.question, decisions[:i], start=step.page)
         for i, step in enumerate(episode.steps)
     ]
 
 
-def situation(adapter: ExperienceAdapter, state: str) -> Hashable:
-    """Return the class of situation (the adapter's key) of a state's text.
+def situation_after(adapter: ExperienceAdapter, question: str, action: str) -> str:
+    """Return the class of situation (the adapter's key) after ``action``, "" for an episode's start.
 
     Two states can be near in words and yet be different situations: advice does not carry over
     between those.
     """
-    question = last = ""
-    for line in state.split("\n"):
-        if line.startswith("Question: "):
-            question = line.removeprefix("Question: ")
-        if decision := _DECISION.match(line):
-            tool, params = decision.groups()
-            last = adapter.move_of(question, f"{tool}[{params}]" if tool else params)
-    return adapter.situation(question, last)
+    return str(adapter.situation(question, adapter.move_of(question, action) if action else ""))
 
 
 def online_state(adapter: ExperienceAdapter, request: ContextRequest) -> str:
@@ -222,8 +206,9 @@ def add_episode(
     entries = []
     folded: list[tuple[str, float]] = []
     notes = annotate(episode, adapter)
+    actions = [step.action for step in episode.steps]
     for i, (text, vector, (worth, words)) in enumerate(zip(texts, vectors, notes, strict=True)):
-        move = adapter.move_of(episode.question, episode.steps[i].action)
+        move = adapter.move_of(episode.question, actions[i])
         # Folding stays within one trust: a row must not gain worth from less trusted sources.
         twins = [
             hit.row.id
@@ -237,7 +222,8 @@ def add_episode(
             continue
         data = {
             "state": text,
-            "action": episode.steps[i].action,
+            "situation": situation_after(adapter, episode.question, actions[i - 1] if i else ""),
+            "action": actions[i],
             "move": move,
             "experience": words,
             "episode": episode.id,

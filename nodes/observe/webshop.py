@@ -6,6 +6,7 @@ from pydantic import Field
 
 from stategate.envs.protocols import View
 from stategate.envs.webshop import WebShop
+from stategate.envs.webshop.goals import Goals
 from stategate.envs.webshop.view import WebShopView
 from stategate.nodes.experience.adapter import ExperienceAdapter
 from stategate.nodes.experience.webshop import WebShopExperience
@@ -26,8 +27,8 @@ class WebShopEnv(EnvParams):
         default="rich", description="'text' hides which options are chosen; 'rich' marks them"
     )
     seed: int = Field(default=0, description="of the price draws; 0 is the published one")
-    goals: Literal["synthetic", "human", "both"] = Field(
-        default="synthetic", description="made by the shop's template, asked by people, or both"
+    goals: Goals = Field(
+        default="synthetic", description="made by the shop's template, or asked by people"
     )
     wording: str = Field(
         default="template",

@@ -20,9 +20,13 @@ class Trace(MemoryParams):
         description="a file (by default traces.sqlite in $STATEGATE_HOME), or $STATEGATE_POSTGRES",
     )
 
+    def store(self) -> TraceStore:
+        """Open the store. Raises ``UserError`` where that fails."""
+        return TraceStore(self.path or home() / "traces.sqlite")
+
     def build(self, resources: Resources) -> MemoryWriter:
         """Open the store, once. Raises ``UserError`` where that fails."""
-        store = TraceStore(self.path or home() / "traces.sqlite")
+        store = self.store()
 
         def write_memory(record: StepRecord) -> None:
             store.write_step(

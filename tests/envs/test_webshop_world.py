@@ -151,14 +151,8 @@ def test_human_goals_come_in_product_order_before_the_shuffle():
     first, second = WebShop(catalogue, goals="human"), WebShop(reordered, goals="human")
     assert first.goals == second.goals
     assert {goal["asin"] for goal in first.goals} == set(catalogue.human)
-    with pytest.raises(UserError, match="synthetic, human, both"):
+    with pytest.raises(UserError, match="synthetic or human"):
         WebShop(catalogue, goals="neither")
-    both, plain = WebShop(catalogue, goals="both"), WebShop(catalogue)
-    ours = len(plain.goals)
-    assert both.goals[:ours] == plain.goals
-    behind = [{**goal, "index": 0} for goal in both.goals[ours:]]
-    assert behind == [{**goal, "index": 0} for goal in first.goals]
-    assert list(both.training) == list(plain.training)
     asin = next(iter(catalogue.human))
     with pytest.raises(UserError, match=f"items_human_ins.json: the instructions of {asin}"):
         WebShop(replace(catalogue, human={asin: [{"instruction": "a lamp"}]}), goals="human")

@@ -6,7 +6,13 @@ from random import Random
 import pytest
 
 from stategate.nodes.build_context.experience import Experience, ExperienceTrace
-from stategate.nodes.experience.episode import add_episode, make_of, online_state, trust_of
+from stategate.nodes.experience.episode import (
+    add_episode,
+    make_of,
+    online_state,
+    situation_after,
+    trust_of,
+)
 from stategate.stores.bank import Bank, Row
 from stategate.trainers.bank import build_bank
 from tests.nodes.test_experience import TOLD, folder, item, resources, trajectory
@@ -90,12 +96,13 @@ def test_what_is_no_trust_is_none_and_is_not_told(folder, resources, trust):
 def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
     request = item(resources)
     bank = Bank(tmp_path / "b", "state", make_of(resources.embedder), create=True)
-    state = online_state(TOLD, request)
-    vector = resources.embedder.embed([state])[0]
+    vector = resources.embedder.embed([online_state(TOLD, request)])[0]
+    last = next(event.text for event in reversed(request.events) if event.kind == "ACT")
+    own = situation_after(TOLD, request.instruction, last)
 
-    def add(task, moves, state=state):
+    def add(task, moves, situation=own):
         for move, q in moves.items():
-            data = {"experience": f"{move}.", "move": move, "state": state}
+            data = {"experience": f"{move}.", "move": move, "situation": situation}
             bank.add([(Row(f"{task} {move}", task, q, data), vector)])
 
     def advised():
@@ -105,7 +112,7 @@ def test_ten_records_of_a_trusted_source_prove_no_move(tmp_path, resources):
 
     add("easy", {"buy now": 10.0})  # nothing else was tried there
     for i in range(14):  # another kind of situation does not count, however near it is
-        other = "Question: Find me a lamp\nstart → Search"
+        other = situation_after(TOLD, "Find me a lamp", "")
         add(f"other{i}", {"< prev": 9.0, "description": 1.0}, other)
     for i in range(20):
         add(f"own{i}", {"features": 6.0, "description": 7.0})

@@ -18,10 +18,8 @@ from stategate.trainers.bank import build_bank, read_episodes
 
 def episode(number=0, steps=3, **more):
     question = f"Find me a lamp number {number} with color: red"
-    made = tuple(
-        Step(f"click[thing {i}]", f"page {i} of {number}", f"page {i + 1}") for i in range(steps)
-    )
-    facts = {"reward": 1.0, "correct": True, "source": "test", **more}
+    made = tuple(Step(f"click[thing {i}]", f"page {i} of {number}") for i in range(steps))
+    facts = {"reward": 1.0, "source": "test", **more}
     return Episode(f"e{number}", f"t{number}", question, made, **facts)
 
 
@@ -31,13 +29,13 @@ def resources():
 
 
 def test_like_states_fold_into_one_worth_and_other_moves_stay_apart(tmp_path, resources):
-    twice = [episode(), replace(episode(), id="again", reward=0.0, correct=False)]
+    twice = [episode(), replace(episode(), id="again", reward=0.0)]
     built = build_bank("state", tmp_path, twice, resources)
     rows = Bank(tmp_path, "state").rows()
     assert (built.rows, built.read, len(rows)) == (3, 2, 3)
     assert rows[-1].q == pytest.approx(5.0)
     assert rows[-1].data["seen"] == 2
-    other = replace(episode(), id="other", steps=(Step("click[buy now]", "page 0 of 0", "end"),))
+    other = replace(episode(), id="other", steps=(Step("click[buy now]", "page 0 of 0"),))
     assert build_bank("state", tmp_path, [other], resources).rows == 1
 
 

@@ -10,7 +10,6 @@ from stategate.stores.text import one_line
 
 _PRODUCTS = 2  # products after which a small model may no longer go back
 _ELSEWHERE = {BACK, *DETAILS}
-_LENGTHS = {"search": (3, 120)}
 
 
 def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
@@ -27,26 +26,25 @@ def guide(context: BuiltContext, actions: Sequence[str]) -> Offer:
     group = asks = None
     values: list[str] = []
     if BUY in actions:
-        groups = {name: {action for _, action in values} for name, values in page.options.items()}
+        groups = {one_line(piece.choice): piece.actions for piece in page.choices}
         # The page's marks alone do not say what is chosen: WebShop never marks a value with a quote.
         waiting = [
             name
-            for name, values in page.options.items()
-            if name not in page.chosen
-            and not {one_line(a) for _, a in values} & set(page.trail.since)
+            for name, clicks in groups.items()
+            if name not in page.chosen and not {*map(one_line, clicks)} & {*page.clicks}
         ]
         allowed = allowed.difference(_ELSEWHERE, *groups.values())
-        if page.chosen or len(set(page.trail.opened)) >= _PRODUCTS:
+        if page.chosen or len(page.visits) >= _PRODUCTS:
             allowed.discard(PREV)  # a wrong product shows before any choice is made
         if waiting:
             group = waiting[0]
-            allowed = (allowed - {BUY}) | groups[group]
-            values = [action for _, action in page.options[group]]
+            values = [*groups[group]]
+            allowed = (allowed - {BUY}).union(values)
             asks = f'Choose the {group}: {{"{group}": "value that the instruction asks for"}}'
     elif any(OPENED.fullmatch(action) for action in actions):
-        products = {a for a in actions if OPENED.fullmatch(a)} - set(page.trail.history)
+        products = {a for a in actions if OPENED.fullmatch(a)} - set(page.done)
         allowed = products or {NEXT} & set(actions)
     listed = tuple(action for action in actions if action in allowed)
     if not listed:
-        return Offer(tuple(actions), lengths=_LENGTHS)
-    return Offer(listed, group, tuple(a for a in listed if a in values), asks, _LENGTHS)
+        return Offer(tuple(actions))
+    return Offer(listed, group, tuple(a for a in listed if a in values), asks)

@@ -93,14 +93,14 @@ class Rule(ActorParams):
             return Decision(chosen[0], reason=chosen[1])
         problem = f"nothing to do on this page ({page.kind})"
         if page.kind == "results" and chosen is None:
-            problem = "nothing that was found is within the price limit"
-            problem = problem if page.products else "the search finds nothing"
+            nothing = "nothing that was found is within the price limit"
+            problem = nothing if page.entries else "the search finds nothing"
         return Decision(_safe(page.actions, context.instruction), fallback=problem)
 
     def _own(self, page: ShopPage, step: int) -> Choice | None:
         """Return (action, reason) for a readable page; None where no rule applies."""
         if page.kind == "search":
-            wanted = searches(page, self.search)[: page.trail.given_up + 1]
+            wanted = searches(page, self.search)[: page.given_up + 1]
             return (wanted[-1], "what is wanted without its price") if wanted else None
         if page.kind == "results":
             return self._results(page, step)
@@ -109,15 +109,15 @@ class Rule(ActorParams):
         return self._detail(page) if page.kind == "detail" else None
 
     def _results(self, page: ShopPage, step: int) -> Choice | None:
-        limit, trail = page.goal.parsed, page.trail
-        scores = page.goal.scores([product.says("title") for product in page.products])
-        worth = {p.actions[0]: scores[i] - _PLACE_COST * i for i, p in enumerate(page.products)}
-        fits = [p for p in page.products if not limit.excludes(amount_of(p))]
+        limit = page.goal.parsed
+        scores = page.goal.scores([product.says("title") for product in page.entries])
+        worth = {p.actions[0]: scores[i] - _PLACE_COST * i for i, p in enumerate(page.entries)}
+        fits = [p for p in page.entries if not limit.excludes(amount_of(p))]
         ranked = sorted(fits, key=lambda p: -worth[p.actions[0]])  # ties keep the shop's order
-        opened = [p for p in ranked if p.actions[0] in trail.opened]
+        opened = [p for p in ranked if p.actions[0] in page.visits]
         fresh = [p for p in ranked if p not in opened and not p.is_visited]
         notes = {
-            p.actions[0]: f"{p.says('title')}; {trail.notes.get(p.actions[0], '')}" for p in opened
+            p.actions[0]: f"{p.says('title')}; {page.notes.get(p.actions[0], '')}" for p in opened
         }
         opened.sort(key=lambda p: -match_share(page.goal, notes[p.actions[0]]))
         again = opened or [p for p in ranked if p.is_visited]
@@ -125,22 +125,22 @@ class Rule(ActorParams):
             return again[0].actions[0], "time to settle for what met most of those opened"
         if fresh:
             return fresh[0].actions[0], "best match of the titles"
-        if not page.products and PREV in page.actions:
+        if not page.entries and PREV in page.actions:
             return PREV, "no more products"
-        if page.number < self.pages and NEXT in page.actions and not trail.is_ended:
+        if page.number < self.pages and NEXT in page.actions and not page.is_ended:
             return NEXT, "nothing left on this page"
-        allowed = [p for p in page.products if not limit.forbids(amount_of(p))]
+        allowed = [p for p in page.entries if not limit.forbids(amount_of(p))]
         if candidates := again or allowed:
             return candidates[0].actions[0], "the best of those tried"
-        is_last = not page.products or trail.searches >= len(searches(page, self.search))
+        is_last = not page.entries or page.searches >= len(searches(page, self.search))
         return None if is_last else (BACK, "nothing found is within the price limit")
 
     def _item(self, page: ShopPage, step: int, *, is_accepted: bool = False) -> Choice | None:
         late = step - self.patience - _GRACE
-        settles = late >= 0 or page.trail.opened.count(page.trail.item or "") > 1
-        blind = step > 0 and not page.trail.history
+        settles = late >= 0 or page.visits[page.here] > 1
+        blind = step > 0 and not page.done
         # A verdict that will not be remembered is not worth the reading.
-        is_accepted |= bool(page.trail.since)
+        is_accepted |= bool(page.clicks)
         values = picks(page, _LIKELY if settles else _ASKED)
         stays = settles or is_accepted or PREV not in page.actions
         is_out = page.goal.parsed.forbids if stays else page.goal.parsed.excludes
@@ -156,7 +156,7 @@ class Rule(ActorParams):
         waiting = [
             (action, f"wanted {group}")
             for group, value, action in values
-            if (group, value) not in chosen and one_line(action) not in page.trail.since
+            if (group, value) not in chosen and one_line(action) not in page.clicks
         ]
         if waiting and blind and not chosen:
             # Nothing says what is chosen: click the values in turn, and buy when it grows late.
@@ -170,14 +170,14 @@ class Rule(ActorParams):
         return (BUY, done) if BUY in page.actions else None
 
     def _detail(self, page: ShopPage) -> Choice:
-        text = f"{page.detail}; {page.trail.notes.get(page.trail.item or '', '')}"
+        text = f"{page.text}; {page.notes.get(page.here, '')}"
         shares = page.goal.phrase_shares(text, "property")
         # Features seldom name the kind of product ("men's dress shirts"), so its words decide only
         # where no property is wanted, and then half of them are enough.
         share = sum(shares) / len(shares) if shares else min(1.0, 2 * page.goal.share(text))
-        if page.detail and share < self.threshold and BACK in page.actions:
+        if page.text and share < self.threshold and BACK in page.actions:
             return BACK, f"only {share:.0%} of the wish is confirmed"
-        return PREV, "confirmed" if page.detail else "nothing to read"
+        return PREV, "confirmed" if page.text else "nothing to read"
 
     def _advised(
         self, own: Choice | None, move: str | None, page: ShopPage, step: int
@@ -191,7 +191,7 @@ class Rule(ActorParams):
         return bent[0], f"advice ({move}), not: {own[1] if own else 'nothing to do'}"
 
     def _bent(self, page: ShopPage, step: int, move: str) -> Choice | None:
-        may_search = page.trail.searches < _ADVISED_SEARCHES
+        may_search = page.searches < _ADVISED_SEARCHES
         if page.kind == "search" and move in FORMS:
             wanted = searches(page, move) if may_search else []
             return (wanted[0], "") if wanted else None
@@ -209,14 +209,14 @@ class Rule(ActorParams):
         return (target, "") if allowed else None
 
     def _bent_on_item(self, page: ShopPage, step: int, move: str) -> Choice | None:
-        if move == "features" and not page.trail.since and FEATURES in page.actions:
+        if move == "features" and not page.clicks and FEATURES in page.actions:
             return FEATURES, ""
-        if move in ("option", "buy now") and not page.trail.since:
+        if move in ("option", "buy now") and not page.clicks:
             return self._item(page, step, is_accepted=True)
-        again = page.trail.opened.count(page.trail.item or "") > 1
+        again = page.visits[page.here] > 1
         # Other products were left for what they lacked: that says nothing of one that has it all.
         has_all = bool(picks(page, _ASKED)) and page.goal.meets() >= _MET
-        if move == "< prev" and not (page.trail.since or again or has_all) and PREV in page.actions:
+        if move == "< prev" and not (page.clicks or again or has_all) and PREV in page.actions:
             return PREV, ""
         return None
 
@@ -230,11 +230,11 @@ def searches(page: ShopPage, form: str) -> list[str]:
 def picks(page: ShopPage, threshold: float) -> list[tuple[str, str, str]]:
     """Return (group, value, action) of each value requested with at least this probability."""
     picked: list[tuple[str, str, str]] = []
-    for choice in page.goal.choices:
+    for piece, choice in zip(page.choices, page.goal.choices, strict=True):
         best = choice.best
         is_named = choice.requested[best] >= choice.none or bool(choice.spans[best].places)
         if is_named and choice.requested[best] >= min(threshold, max(choice.none, _LIKELY)):
-            picked.append((choice.name, *page.options[choice.name][best]))
+            picked.append((choice.name, choice.values[best], piece.actions[best]))
     return picked
 
 
