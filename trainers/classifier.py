@@ -148,7 +148,7 @@ def drawn_rows(rows: Sequence[Row], generator: Generator) -> list[Row]:
 
 def train(settings: ClassifierSettings) -> dict[str, Any]:
     """Train, calibrate, test, write the checkpoint; return the summary."""
-    files = (*map(path_of, settings.data), settings.people, settings.questions)
+    files: list[str | Path] = [*map(path_of, settings.data), settings.people, settings.questions]
     splits = read_data(settings)
     run = TrainingRun(settings, file_hashes(*files))
     model = Classifier(settings.kind, settings.rank)
@@ -168,8 +168,8 @@ def train(settings: ClassifierSettings) -> dict[str, Any]:
         ]
     else:
         table = [row for split, rows in tested.items() for row in _class_rows(model, split, rows)]
-    architecture = {name: list(classes) for name, classes in model.heads.items()}
-    architecture |= model.architecture
+    heads: dict[str, Any] = {name: list(classes) for name, classes in model.heads.items()}
+    architecture = {**heads, **model.architecture}
     return run.finish(settings.kind, architecture, model.arrays(), table, facts)
 
 
