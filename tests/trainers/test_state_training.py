@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from stategate.envs.webshop.view import WebShopView
-from stategate.nodes.build_context.heads import trained_query
+from stategate.nodes.build_context.heads import Retrieve
 from stategate.nodes.models.embedders import Hashing
 from stategate.nodes.observe.webshop import WebShopEnv
 from stategate.nodes.protocols import EnvParams
@@ -94,9 +94,9 @@ def test_all_trainers_resume_and_their_checkpoints_fit_each_other(folder, tmp_pa
 
     updater = Gru(checkpoint=str(tmp_path / "state"))
     resources = Resources(None, Hashing(dimension=64), updater, WebShopEnv())
-    trained_query(resources, str(tmp_path / "retriever"))
+    Retrieve(checkpoint=str(tmp_path / "retriever")).build(resources)
     with pytest.raises(UserError, match="was made for"):  # the shipped one, of another state model
-        trained_query(resources, "retriever-gru")
+        Retrieve().build(resources)
 
 
 def test_episodes_of_two_worlds_are_refused(folder, tmp_path):
