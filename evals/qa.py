@@ -228,7 +228,7 @@ def memory_task(settings: Memory) -> Task:
     chosen = load_dialogues(settings.dialogues)[: settings.limit]
     # Answers are made without a language model unless ``--set actor.kind`` says otherwise.
     overrides = ("actor.kind=extract", *settings.overrides)
-    configs = {
+    configs: dict[str, Config] = {
         n: load_config(settings.config, [*POLICIES[n], *overrides]) for n in settings.policies
     }
     if worlds := {c.env.kind for c in configs.values() if not c.env.conversational}:
