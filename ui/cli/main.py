@@ -109,10 +109,10 @@ def problem(error: BaseException) -> str | None:
     from stategate.stores.text import one_line, printable
 
     error = missing_extra(error) or error
-    if hasattr(error, "format_message"):  # a usage error of typer's
-        line = error.format_message().replace("Value error, ", "").rstrip(".")
-        context = getattr(error, "ctx", None)
-        fix = f" (see {context.command_path if context else 'stategate'} --help)"
+    if hasattr(error, "format_message"):
+        usage: Any = error  # of typer's
+        line = usage.format_message().replace("Value error, ", "").rstrip(".")
+        fix = f" (see {usage.ctx.command_path if usage.ctx else 'stategate'} --help)"
         if getattr(error, "option_name", "")[1:2].isdigit():
             fix = ": text that begins with a dash comes last, after --"
         return printable(one_line(f"{line}{fix}"))
