@@ -131,8 +131,8 @@ class WebShopView(View):
 def chunk_page(observation: Observation) -> tuple[Chunk, ...]:
     """Split a WebShop page, in either mode, into chunks with their affordances; each page once.
 
-    Kinds: frame (notices, header, instruction), navigation, product, options, item (title, price,
-    rating), detail (one text node of a sub-page, or the receipt) and buttons.
+    Kinds: notice, header, instruction, navigation, product, options, item (title, price, rating),
+    detail (one text node of a sub-page, or the receipt) and buttons.
     """
     return _chunks(observation.text, observation.actions, observation.done)
 
@@ -195,8 +195,10 @@ def _groups(
     kind, group = "", list[Part]()
     for part, following in zip(parts, (*parts[1:], None), strict=True):
         own, joins = _place(part, following.role if following else "", kind, group)
-        if done or (own == "detail" and BUY in actions):
-            own, joins = "detail" if done else "item", True
+        if done and own not in ("notice", "header"):
+            own, joins = "detail", True
+        if own == "detail" and BUY in actions:
+            own, joins = "item", True
         if own == kind and joins:
             group.append(part)
         else:
@@ -205,14 +207,19 @@ def _groups(
     return groups
 
 
+_HEAD = ("", "notice", "header", "instruction")
+
+
 def _place(part: Part, following: str, kind: str, group: Sequence[Part]) -> tuple[str, bool]:
     """Return the kind of chunk of ``part``, and whether it may join the last one, ``group``."""
     is_text = part.role == "text"
-    if is_text and kind in ("", "frame"):
-        return "frame", True
-    if kind in ("", "frame", "navigation") and (
-        part.role == "button" or RESULTS.fullmatch(part.label)
-    ):
+    if kind in ("", "notice") and part.label.startswith(CLICKED):
+        return "notice", False
+    if kind in ("", "notice") and part.label == "WebShop":
+        return "header", False
+    if is_text and kind in _HEAD:
+        return "instruction", True
+    if kind in (*_HEAD, "navigation") and (part.role == "button" or RESULTS.fullmatch(part.label)):
         return "navigation", True
     if part.role == "product" or (not part.label and following == "product"):
         return "product", not any(p.label for p in group)  # after the blank that leads it
@@ -228,7 +235,7 @@ def _place(part: Part, following: str, kind: str, group: Sequence[Part]) -> tupl
 def _chunk(kind: str, parts: Sequence[Part]) -> Chunk:
     """Return the chunk of some parts; the instruction leads every prompt, and notices are status."""
     text = "".join(part.raw for part in parts)
-    if kind == "frame":
+    if kind in ("notice", "header", "instruction"):
         return Chunk("", kind, text, role="frame", fragments=())
     if kind in ("navigation", "buttons"):
         return _commands(kind, text, parts)

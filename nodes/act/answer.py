@@ -88,7 +88,7 @@ class Answer(_Answering):
             if decided is not None:
                 return decided
             is_judged = self.threshold > 0 and asks_for_fact(question)
-            evidence = support(context, question, resources.embedder)
+            evidence = support(context, question, resources.embedder, is_judged)
             if is_judged:
                 if evidence is None:
                     return _nothing("there is nothing to answer from")

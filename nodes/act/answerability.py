@@ -234,8 +234,13 @@ def _sentences(blocks: Sequence[str]) -> Iterator[tuple[str, str]]:
 # The chance ---------------------------------------------------------------------------------------
 
 
-def support(context: BuiltContext, question: str, embedder: Embedder) -> Support | None:
-    """Judge how likely what ``context`` quotes answers; None where it quotes nothing."""
+def support(
+    context: BuiltContext, question: str, embedder: Embedder, is_judged: bool = True
+) -> Support | None:
+    """Judge how likely what ``context`` quotes answers; None where it quotes nothing.
+
+    Sentences are ranked alone, with a chance of 0, where nothing ``is_judged``.
+    """
     quotable = quotables(context)
     if _OF_TALK.search(question):
         turns = _earlier_questions(context)
@@ -261,9 +266,9 @@ def support(context: BuiltContext, question: str, embedder: Embedder) -> Support
     scores = meaning + _SHARED * shared
     read = np.argsort(-scores, kind="stable")[:_READ]
     chances = np.zeros(len(quotable), np.float32)
-    if is_keywords(query):
+    if is_judged and is_keywords(query):
         chances[read] = [answer_chance(float(meaning[i]), float(shared[i])) for i in read]
-    else:
+    elif is_judged:
         chances[read] = answer_chances(query, [quotable[i].whole for i in read], "judge-documents")
         chances[_strays(about, quotable, (shared == 0) & (meaning < _SUBJECT))] = 0
     return _current_first(Support(quotable, np.asarray(scores + chances), chances))

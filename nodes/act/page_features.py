@@ -112,14 +112,13 @@ class PageReading:
     """
 
     def __init__(self, context: BuiltContext, adapter: ExperienceAdapter) -> None:
-        self.entries, self.choices, self.subject, texts = (
+        self.entries, self.choices, self.subject, self.details = (
             [piece for piece in context.pieces if piece.role == role and piece.text]
             for role in ("entry", "choice", "subject", "text")
         )
         self.entries = [piece for piece in self.entries if len(piece.actions) == 1]
         self.choices = [piece for piece in self.choices if piece.actions]
         self.title = " ".join(filter(None, (p.says("title") for p in self.subject)))
-        self.text = " ".join(one_line(p.says("text")) for p in texts)
         named = [
             (one_line(p.choice), tuple(one_line(target_of(action)) for action in p.actions))
             for p in self.choices
@@ -160,6 +159,7 @@ class PageFeatures(PageReading):
         if self.is_empty:
             return
         super().__init__(context, profile.experience)
+        self._text = " ".join(one_line(piece.text) for piece in self.details)
         written = [i for i, a in enumerate(self.done) if target_of(a).lower() in self.texts]
         self._written = len(written)
         self._since_text = self.done[written[-1] + 1 if written else 0 :]
@@ -296,7 +296,7 @@ class PageFeatures(PageReading):
             "has entries": float(bool(self.entries)),
             "has choices": float(bool(self.choices)),
             "has subject": float(bool(self.subject)),
-            "has text": float(bool(self.text)),
+            "has text": float(bool(self._text)),
             "texts written": min(self._written, 4) / 2,
             "best met": best_match(goal, self.notes),
         }
@@ -322,11 +322,11 @@ class PageFeatures(PageReading):
                 "something chosen": float(bool(self.chosen)),
                 **self._choice_counts(),
             }
-        if self.text:
-            features |= agreement("text", goal, self.text)
-            features["text told"] = float(goal.share(self.text) >= WHOLE)
+        if self._text:
+            features |= agreement("text", goal, self._text)
+            features["text told"] = float(goal.share(self._text) >= WHOLE)
         if key := self.here:
-            text = f"{self.title + self.text}; {self.notes[key]}"
+            text = f"{self.title + self._text}; {self.notes[key]}"
             own, others = match_share(goal, text), best_match(goal, self.notes, key)
             features |= {
                 **agreement("met here", goal, text),

@@ -9,6 +9,7 @@ from stategate.envs.webshop.view import BACK, BUY, DETAILS, FEATURES, NEXT, PREV
 from stategate.nodes.act.page_features import PageReading, amount_of
 from stategate.nodes.experience.webshop import WebShopExperience
 from stategate.nodes.protocols import BuiltContext
+from stategate.stores.text import one_line
 
 PageKind = Literal["search", "results", "item", "detail", "unknown"]
 _adapter = WebShopExperience()
@@ -27,6 +28,7 @@ class ShopPage(PageReading):
         super().__init__(context, _adapter)
         self.actions = context.actions
         self.price = amount_of(*self.subject)
+        self.text = " ".join(one_line(piece.says("text")) for piece in self.details)
         commands = [p for p in context.pieces if p.role == "commands"]
         self.number = int(amount_of(*commands) or 1)
         self.visits = Counter(action for action, _ in self.opened)
@@ -46,4 +48,4 @@ class ShopPage(PageReading):
             return "item"
         if self.entries or NEXT in self.actions:
             return "results"
-        return "detail" if self.text else "unknown"
+        return "detail" if self.details else "unknown"
