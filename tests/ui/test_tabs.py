@@ -161,25 +161,24 @@ def test_what_is_no_config_is_told(text, problem):
         config_of(text)
 
 
-def test_another_world_brings_its_agent_and_what_does_not_fit_is_refused():
-    app = App(Agents(load_config("ui", ["llm={kind: fake, replies: [x]}"])))
-    workspace = app.of("one")
+def test_another_world_brings_what_was_not_edited_and_what_does_not_fit_is_refused():
+    app = App(Agents(load_config("ui")))
+    workspace, alfworld = app.of("one"), load_config("alfworld")
     with gr.Blocks(), gr.Tabs() as places, gr.Tab() as opened:
         app.tab = gr.Textbox()
         tab = SettingsTab(app, EpisodeTab(app, gr.HTML()), opened, places)
-    edited = yaml.safe_load(as_yaml(load_config("ui"))) | {"env": {"kind": "alfworld"}}
-    update = tab.use("one", yaml.safe_dump(edited))
-    config, alfworld = workspace.config, load_config("alfworld")
-    assert "all else is as alfworld begins" in str(update[tab.status])
-    assert (config.env.kind, config.actor) == ("alfworld", alfworld.actor)
-    assert (config.memory, config.max_steps) == (alfworld.memory, alfworld.max_steps)
-    again = as_yaml(config).replace("kind: search_heuristic", "kind: policy")
-    tab.use("one", again)
-    assert (workspace.config.actor.kind, workspace.config.context) == ("policy", config.context)
-    before = workspace.config
-    with pytest.raises(UserError, match="context.kind=recall is made for"):
-        workspace.configure(config_of("{env: alfworld, context: recall}"))
-    assert workspace.config == before
+    world = {"env": {"kind": "alfworld"}}
+    update = tab.use("one", yaml.safe_dump(yaml.safe_load(as_yaml(workspace.config)) | world))
+    assert "what was not edited is as alfworld begins" in str(update[tab.status])
+    assert workspace.config.model_copy(update={"env": alfworld.env}) == alfworld
+    tab.use("one", as_yaml(load_config("webshop")))
+    assert workspace.config == load_config("webshop")
+    tab.use("one", "{env: alfworld, actor: policy, updater: none, context: full}")
+    assert (workspace.config.actor.kind, workspace.config.context.kind) == ("policy", "full")
+    assert workspace.config.memory == alfworld.memory
+    wrong = str(tab.use("one", "{env: alfworld, context: recall}")[tab.status])
+    assert "context.kind=recall is made for" in wrong
+    assert workspace.config.context.kind == "full"
     with pytest.raises(UserError, match="made for"):
         workspace.conversation.configure(config_of("{env: qa, actor: rule}"))
 

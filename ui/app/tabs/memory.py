@@ -20,9 +20,7 @@ from stategate.ui.app.tabs.common import QUIET, Tab, Update, box, button, choice
 FOUND, LISTED, ROWS = 12, 30, 300
 _FACTS = ["#", "said", "source", "on", "holds", "answers", "shown, or why not"]
 _WIDTHS = [44, 460, 110, 110, 120, 76, 160]
-_EMPTY = (
-    "What you tell it in QA, stategate chat, or Python (Memory().remember) is kept and shown here."
-)
+_EMPTY = "Facts come from what you tell in QA, stategate chat or Python (Memory().remember)."
 _WISH = "a standing wish: with every question"
 _BANK = ["id", "worth", "task", "state or question, advice, origin"]
 

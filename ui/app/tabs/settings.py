@@ -58,12 +58,14 @@ class SettingsTab(common.AgentTab):
     @on_event
     def use(self, workspace: Workspace, text: str) -> Update:
         """Give this agent to the episode or, where it answers questions, to the conversation."""
-        written, what = config_of(text), ""
+        written, shown = config_of(text), workspace.shown
         world, given = written.env.kind, written.model_fields_set
-        if world != workspace.shown.env.kind:
-            given, what = given & {"env", "llm"}, f"all else is as {world} begins"
+        if world != shown.env.kind:  # what was not edited is as this world begins
+            edited = {slot for slot in given if getattr(written, slot) != getattr(shown, slot)}
+            given = edited | {"llm"}
         own = self.app.agents.of_world(world)
         config = own.model_copy(update={slot: getattr(written, slot) for slot in given})
+        what = f"what was not edited is as {world} begins" if config != written else ""
         bounds.require_config(config.model_dump(mode="json"))
         is_asking = config.env.kind == "qa"
         if is_asking:
@@ -73,8 +75,8 @@ class SettingsTab(common.AgentTab):
         workspace.is_asking = is_asking
         who = "the QA tab answers" if is_asking else "this browser tab plays"
         applied = note(what, "warn" if what else "good", f"Applied: {who} with it from now on.")
-        shown = as_yaml(config)
-        edit: Update = {self.text: shown, self.base: shown, self.status: applied}
+        new = as_yaml(config)
+        edit: Update = {self.text: new, self.base: new, self.status: applied}
         return {**self._episode.show(workspace), **edit}
 
     @on_event
