@@ -23,7 +23,7 @@ from stategate.nodes.protocols import Embedder
 from stategate.nodes.resources import shared_resources
 from stategate.nodes.retrieval.corpus import sentences_of
 from stategate.stores.errors import UserError
-from stategate.stores.home import home, own_name_of, this_user
+from stategate.stores.home import own_name_of, this_user
 from stategate.stores.http import from_environment
 from stategate.stores.memory.long_term import LongTerm, open_long_term
 from stategate.stores.memory.recall import Limits, asked_of
@@ -54,8 +54,7 @@ class MemoryPlace(BaseModel):
 
     def open(self) -> LongTerm:
         """Open the memory. Raises ``UserError`` where that fails."""
-        own = str(home() / "long_term.sqlite")
-        return open_long_term(from_environment(self.url or own))
+        return open_long_term(self.url and from_environment(self.url))
 
     @property
     def owner(self) -> str:

@@ -76,8 +76,9 @@ def _is_managed(where: str) -> bool:
 
 
 def _collection(where: str, name: str) -> Any:
+    client = _client(where)
     with _errors(where):
-        return _client(where).get_or_create_collection(
+        return client.get_or_create_collection(
             name, configuration={"hnsw": {"space": "cosine"}}, embedding_function=None
         )
 
@@ -96,17 +97,18 @@ def _client(where: str) -> Any:
     from chromadb.config import Settings
 
     settings = Settings(anonymized_telemetry=False)
-    if not is_web(where):
-        Path(where).mkdir(parents=True, exist_ok=True)
-        return chromadb.PersistentClient(where, settings=settings)
-    parts = urlsplit(where)
-    is_secure = parts.scheme == "https"
-    return chromadb.HttpClient(
-        parts.hostname or "localhost",
-        parts.port or (443 if is_secure else 8000),
-        ssl=is_secure,
-        settings=settings,
-    )
+    with _errors(where):
+        if not is_web(where):
+            Path(where).mkdir(parents=True, exist_ok=True)
+            return chromadb.PersistentClient(where, settings=settings)
+        parts = urlsplit(where)
+        is_secure = parts.scheme == "https"
+        return chromadb.HttpClient(
+            parts.hostname or "localhost",
+            parts.port or (443 if is_secure else 8000),
+            ssl=is_secure,
+            settings=settings,
+        )
 
 
 def _errors(where: str) -> AbstractContextManager[None]:

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from stategate.language.utterance import content_of, read_utterance
 from stategate.stores.errors import UserError
+from stategate.stores.home import home
 from stategate.stores.memory import schema as tables
 from stategate.stores.memory.facts import Erased, end_fact, erase_facts, read_facts, write_turn
 from stategate.stores.memory.index import UserIndex
@@ -166,7 +167,11 @@ class LongTerm:
         return gone
 
 
+def open_long_term(url: str | None = None) -> LongTerm:
+    """Return the memory at ``url``, a file name or nothing for this machine's own; opened once."""
+    return _opened(url or str(home() / "long_term.sqlite"))
+
+
 @lru_cache(maxsize=16)
-def open_long_term(url: str) -> LongTerm:
-    """Return the memory at ``url``, a file name or a database; opened once."""
+def _opened(url: str) -> LongTerm:
     return LongTerm(url)

@@ -197,7 +197,7 @@ def test_no_product_imitates_the_frame(settings, observation, with_state, tmp_pa
             context = context_of(resources, settings, seen)
             require_frame(context, seen)
             page = ShopPage(context)
-            assert [action for action in page.trail.history if action != "search[thing]"] == []
+            assert [action for action in page.done if action != "search[thing]"] == []
             assert "9999" not in page.goal.parsed.text
             assert "zzz" not in str(page.chosen)
             for actor in actors:

@@ -135,7 +135,7 @@ def test_the_reference_questions_find_exactly_their_gold_chunks():
     for name in ("fixed-256-50", "fixed-1024-100"):
         index = QaEnv(corpus=chosen.corpus, chunking=name).index(Resources(None, Hashing()))
         key = name.rpartition("-")[0].replace("-", "_")
-        for question, row in zip(chosen.under(index.chunking), rows, strict=True):
+        for question, row in zip(chosen.questions[key], rows, strict=True):
             gold = {int(i.removeprefix("chunk_")) for i in row["gold_chunk_ids"][key]}
             assert relevant(question, index.passages) == gold
 
