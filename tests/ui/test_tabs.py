@@ -167,12 +167,12 @@ def test_another_world_brings_what_was_not_edited_and_what_does_not_fit_is_refus
     with gr.Blocks(), gr.Tabs() as places, gr.Tab() as opened:
         app.tab = gr.Textbox()
         tab = SettingsTab(app, EpisodeTab(app, gr.HTML()), opened, places)
+    tab.use("one", as_yaml(load_config("webshop")))
+    assert workspace.config == load_config("webshop")
     world = {"env": {"kind": "alfworld"}}
     update = tab.use("one", yaml.safe_dump(yaml.safe_load(as_yaml(workspace.config)) | world))
     assert "what was not edited is as alfworld begins" in str(update[tab.status])
     assert workspace.config.model_copy(update={"env": alfworld.env}) == alfworld
-    tab.use("one", as_yaml(load_config("webshop")))
-    assert workspace.config == load_config("webshop")
     tab.use("one", "{env: alfworld, actor: policy, updater: none, context: full}")
     assert (workspace.config.actor.kind, workspace.config.context.kind) == ("policy", "full")
     assert workspace.config.memory == alfworld.memory
