@@ -56,7 +56,7 @@ def told_part(text: str, left_out: Container[str]) -> str:
 def refusal_of(turn: Turn) -> str:
     """Return why the turn is not kept, "" if it is.
 
-    It states nothing, and says no number, time, nor word of content; or it wishes something to be
+    It corrects nothing, and says no number, time, nor word of content; or it wishes something to be
     forgotten, and tells nothing else.
     """
     text = turn.text.strip()
@@ -68,11 +68,11 @@ def refusal_of(turn: Turn) -> str:
     if may_refuse and not told_part(text, ("forget",)):
         return WISH_TO_FORGET
     named = (span.text.lower() not in _GREETED for span in spans(text, turn.at or 0.0))
-    if re.search(r"\d", text) or any(named):
+    if "correction" in purposes or re.search(r"\d", text) or any(named):
         return ""
     if text.endswith("?"):
         return "small talk" if _content_words(text, turn.speaker) <= 2 else ""
-    return "" if states or _content_words(text, turn.speaker) else "small talk"
+    return "" if _content_words(text, turn.speaker) else "small talk"
 
 
 def content_share(text: str, speaker: str = "") -> float:
