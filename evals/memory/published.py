@@ -90,8 +90,9 @@ def read_conversations(path: str | Path) -> list[Conversation]:
 
     Raises ``UserError`` naming the entry that is wrong.
     """
-    if Path(path).expanduser().is_dir():
-        return _folder(Path(path).expanduser())
+    folder = Path(path).expanduser()
+    if path not in FAMILIES and folder.is_dir():
+        return _folder(folder)
     with user_error_context(f"cannot read '{path}'", "name the published JSON file"):
         values = parse_json(text_of(path))
     if not isinstance(values, list) or not values:
