@@ -22,6 +22,7 @@ _FORMATS: dict[str, tuple[str, int, int]] = tomllib.loads(
     Path(__file__).with_name("metrics.toml").read_text("utf-8")
 )
 #: Columns that fit a terminal; tables of episodes and of evidence, which have more, show these.
+_HEAD = 12  # letters of a line of a heading, which goes on below
 _COLUMNS = frozenset(
     "agent n success score steps tokens_per_step seconds turn_any_5 turn_all_5 turn_any_10"
     " turn_any_in600 session_any_5 abstention_auc".split()
@@ -113,7 +114,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     from tabulate import tabulate
 
     heads, data = cells(rows)
-    return tabulate(data, heads, tablefmt="simple", disable_numparse=True)
+    how: dict[str, Any] = {"tablefmt": "simple", "disable_numparse": True}
+    return tabulate(data, heads, maxheadercolwidths=_HEAD, **how)
 
 
 def cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
