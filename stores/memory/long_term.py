@@ -94,6 +94,14 @@ class LongTerm:
         with self.db.read() as db:
             return read_facts(db, *of)
 
+    def ended_by(self, fact: int) -> list[tuple[int, str]]:
+        """Return the statements that a fact ended, in order, each with the number of its fact."""
+        s, e = tables.statements.c, tables.endings.c
+        ended = tables.endings.join(tables.statements, s.id == e.statement_id)
+        query = sa.select(s.fact_id, s.text).select_from(ended).where(e.fact_id == fact)
+        with self.db.read() as db:
+            return [(row.fact_id, row.text) for row in db.execute(query.order_by(s.id))]
+
     def wishes(self, user: str) -> list[Fact]:
         """Return the user's standing wishes that hold, the newest first, each as its passage.
 

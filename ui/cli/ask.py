@@ -204,7 +204,7 @@ def _written(session: Session, told: str, answer: str) -> Iterator[str]:
     if not _writes(session):
         return
     store, user = _memory_of(session)
-    every, facts = store.facts(user), store.facts(user, session.values["episode_id"])
+    facts = store.facts(user, session.values["episode_id"])
     if not facts and answer == NOTED:
         yield "nothing in it is remembered: it was read as small talk"
     elif not facts and answer == NOTHING_FOUND and not told.endswith("?"):
@@ -214,10 +214,10 @@ def _written(session: Session, told: str, answer: str) -> Iterator[str]:
         is_whole = one_line(told) == one_line(fact.text.partition(" (about: ")[0])
         part = "" if is_whole else ", without what it asks"
         yield f"remembered as fact {fact.id}{part}; {undo} undoes it"
-        closed = [old for old in every if old.closed_by == fact.id]
-        for old in closed:
-            yield f"it ends fact {old.id}: {one_line(old.text)}"
-        if not closed and read_utterance(fact.text).purpose == "correction":
+        ended = store.ended_by(fact.id)
+        for number, statement in ended:
+            yield f"it ends fact {number}: {one_line(statement)}"
+        if not ended and read_utterance(fact.text).purpose == "correction":
             yield "nothing was found to correct"
 
 
