@@ -1,9 +1,9 @@
-"""Train a classifier of sentences: an adapter that reads a text, or two together.
+"""Train the judge of answers, and the readers of updates and utterances: classifiers of sentences.
 
-It gives each one of some classes. Rows (``adapter.Row``) come from files of JSON lines and from
-people's data (``trainers.people``). Those of the split "train" teach; those of the splits
-``settings.validation`` choose the epoch and, for pairs, calibrate the probability of "yes" (Platt
-scaling). All splits but "train" are tested.
+An adapter reads a text, or two together, and gives each one of some classes. Rows (``adapter.Row``)
+come from files of JSON lines and from people's data (``trainers.people``). Those of the split "train"
+teach; those of the splits ``settings.validation`` choose the epoch and, for pairs, calibrate the
+probability of "yes" (Platt scaling). All splits but "train" are tested.
 """
 
 from collections.abc import Mapping, Sequence
