@@ -213,7 +213,10 @@ def prepare(corpus: Corpus, chunking: Chunking) -> tuple[list[Passage], Lexical]
     target = folder / f"{chunking}-{key}.json"
     try:
         kept = parse_json(target.read_bytes())
-        return [Passage(*row) for row in kept["passages"]], Lexical.from_json(kept["bm25"])
+        passages = [Passage(*row) for row in kept["passages"]]
+        lexical = Lexical.from_json(kept["bm25"])
+        if len(lexical) == len(passages):
+            return passages, lexical
     except UNREADABLE:
         pass
     passages = corpus.passages(chunking)

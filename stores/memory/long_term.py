@@ -95,10 +95,12 @@ class LongTerm:
             return read_facts(db, *of)
 
     def ended_by(self, fact: int) -> list[tuple[int, str]]:
-        """Return the statements that a fact ended, in order, each with the number of its fact."""
-        s, e = tables.statements.c, tables.endings.c
+        """Return the statements that a fact was the first to end, each with the number of its fact."""
+        s, e, other = tables.statements.c, tables.endings.c, tables.endings.alias().c
         ended = tables.endings.join(tables.statements, s.id == e.statement_id)
-        query = sa.select(s.fact_id, s.text).select_from(ended).where(e.fact_id == fact)
+        is_earlier = sa.tuple_(other.at, other.id) < sa.tuple_(e.at, e.id)
+        earlier = sa.exists().where(other.statement_id == e.statement_id, is_earlier)
+        query = sa.select(s.fact_id, s.text).select_from(ended).where(e.fact_id == fact, ~earlier)
         with self.db.read() as db:
             return [(row.fact_id, row.text) for row in db.execute(query.order_by(s.id))]
 
