@@ -1,5 +1,7 @@
 """Retrieval over a corpus: fusion, filters, indexes that follow their corpus, the retriever."""
 
+import json
+
 import pytest
 
 from stategate.evals.qa import load_set, relevant
@@ -73,7 +75,7 @@ def test_texts_that_come_back_are_found_and_old_files_go():
     assert index.find("stones move", 1)[0][0] == 0
 
 
-@pytest.mark.parametrize("damage", ["gone", "cut", "noise"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "noise", "fewer passages"])
 def test_damaged_index_files_are_made_anew(damage):
     index = indexed("Stones move over ice.", "A cloud rolls.")
     index.sync()
@@ -81,6 +83,9 @@ def test_damaged_index_files_are_made_anew(damage):
     raw = file.read_bytes()
     if damage == "gone":
         file.unlink()
+    elif damage == "fewer passages":
+        kept = json.loads(raw)
+        file.write_bytes(json.dumps({**kept, "passages": kept["passages"][:1]}).encode())
     else:
         file.write_bytes(raw[: len(raw) // 2] if damage == "cut" else bytes(range(256)))
     opened = again()
@@ -125,8 +130,6 @@ def test_an_ingest_killed_in_the_middle_goes_on_where_it_stopped():
 
 @pytest.mark.skipif(not PHENOMENA.is_dir(), reason="no reference corpus: set STATEGATE_DATA")
 def test_the_reference_questions_find_exactly_their_gold_chunks():
-    import json
-
     from stategate.nodes.observe.qa import QaEnv
     from stategate.nodes.resources import Resources
 
