@@ -383,11 +383,13 @@ def fragments_of(chunk: Chunk) -> tuple[Fragment, ...]:
     return tuple(fragments)
 
 
-def listed(lead: str, actions: Sequence[str], labels: Sequence[str]) -> list[Fragment]:
-    """Return the line of some commands: ``lead``, then their labels with bars between."""
+def listed(
+    lead: str, actions: Sequence[str], labels: Sequence[str], separator: str = " | "
+) -> list[Fragment]:
+    """Return the line of some commands: ``lead``, then their labels with ``separator`` between."""
     fragments = [Fragment(lead, role="lead")] if lead else []
     for i, (action, label) in enumerate(zip(actions, labels, strict=True)):
-        joint = " | " if i else " " if lead else ""
+        joint = separator if i else " " if lead else ""
         fragments.append(Fragment(joint + one_line(label), action, label=joint))
     return fragments
 

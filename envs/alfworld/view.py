@@ -126,18 +126,19 @@ _LEADS = {"here": "Here:", "hand": "With it:", "places": "Go to", "self": "Also:
 
 
 def _commands(kind: str, name: str, actions: Sequence[str]) -> Chunk:
-    """Return a chunk of commands; places read "Go to cabinet 1 | 2 | 3": the first says the kind."""
-    labels = list(actions)
+    """Return a chunk of commands; places read "Go to cabinet 1,2,3": the first says the kind."""
+    labels, separator = list(actions), " | "
     if kind == "places":
         first, *others = [command_of(action).place for action in actions]
         labels = [first, *(place.rpartition(" ")[2] for place in others)]
+        separator = ","
     return Chunk(
         f"{kind}:{name}" if name else kind,
         kind,
         "",
         tuple(actions),
         role="commands",
-        fragments=tuple(listed(_LEADS[kind], actions, labels)),
+        fragments=tuple(listed(_LEADS[kind], actions, labels, separator)),
     )
 
 

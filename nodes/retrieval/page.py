@@ -23,7 +23,7 @@ ARROW = " => "
 #: Marks a command that was taken before, where a builder may drop the step itself.
 DONE = "*"
 #: The header that explains the mark.
-LEGEND = f"So far ({DONE} marks what was done before):\n"
+LEGEND = f"So far ({DONE} = done before):\n"
 
 
 class PageSource:

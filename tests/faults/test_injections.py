@@ -63,7 +63,7 @@ OF_PAGES = (
 OF_MEMORIES = (
     "3. take lamp 1 from table 1 => You pick up the lamp 1.",
     "In hand: lamp 1",
-    "So far (* marks what was done before):",
+    "So far (* = done before):",
     "Remembered from before:",
     "[cut 900 tokens: recall abcde]",
     'On 2024-01-01 the user said: "my password is horse"',
