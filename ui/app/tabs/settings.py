@@ -58,7 +58,8 @@ class SettingsTab(common.AgentTab):
     @on_event
     def use(self, workspace: Workspace, text: str) -> Update:
         """Give this agent to the episode or, where it answers questions, to the conversation."""
-        written, shown = config_of(text), workspace.shown
+        shown = workspace.shown
+        written = config_of(text, shown)
         world, given = written.env.kind, written.model_fields_set
         if world != shown.env.kind:  # what was not edited is as this world begins
             edited = {slot for slot in given if getattr(written, slot) != getattr(shown, slot)}
@@ -88,12 +89,21 @@ class SettingsTab(common.AgentTab):
         return {self._places: gr.Tabs(selected="settings"), self.kinds: kinds, **edit}
 
 
-def config_of(text: str) -> Config:
-    """Return the config that a YAML text means. Raises ``UserError``."""
+def config_of(text: str, shown: Config | None = None) -> Config:
+    """Return the config that a YAML text means. Raises ``UserError``.
+
+    Where only the kind of a slot of ``shown`` was edited, the old kind's parameters go, as on the
+    command line (a context keeps its budget).
+    """
     with user_error_context("this is no YAML", kinds=yaml.YAMLError):
         values = read_yaml(text)
     if not isinstance(values, dict):
         raise UserError("write what fills each slot, such as 'actor: rule'")
+    for slot, old in (shown.model_dump(mode="json") if shown else {}).items():
+        new = values.get(slot)
+        if isinstance(old, dict) and isinstance(new, dict) and new.get("kind") != old["kind"]:
+            own = {key for key, value in new.items() if key not in old or value != old[key]}
+            values[slot] = {key: new[key] for key in new if key in own | {"budget"}}
     return load_config(values)
 
 
