@@ -171,7 +171,7 @@ def test_another_world_brings_what_was_not_edited_and_what_does_not_fit_is_refus
     assert workspace.config == load_config("webshop")
     world = {"env": {"kind": "alfworld"}}
     update = tab.use("one", yaml.safe_dump(yaml.safe_load(as_yaml(workspace.config)) | world))
-    assert "what was not edited is as alfworld begins" in str(update[tab.status])
+    assert "slots that you did not edit take alfworld" in str(update[tab.status])
     assert workspace.config.model_copy(update={"env": alfworld.env}) == alfworld
     for change in ("alfworld webshop", "webshop alfworld", "full compress", "compress window"):
         old, new = change.split()

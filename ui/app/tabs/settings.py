@@ -58,15 +58,14 @@ class SettingsTab(common.AgentTab):
     @on_event
     def use(self, workspace: Workspace, text: str) -> Update:
         """Give this agent to the episode or, where it answers questions, to the conversation."""
-        shown = workspace.shown
-        written = config_of(text, shown)
+        written, shown = config_of(text, workspace.shown), workspace.shown
         world, given = written.env.kind, written.model_fields_set
         if world != shown.env.kind:  # what was not edited is as this world begins
             edited = {slot for slot in given if getattr(written, slot) != getattr(shown, slot)}
             given = edited | {"llm"}
         own = self.app.agents.of_world(world)
         config = own.model_copy(update={slot: getattr(written, slot) for slot in given})
-        what = f"what was not edited is as {world} begins" if config != written else ""
+        what = f"slots that you did not edit take {world}'s defaults" if config != written else ""
         bounds.require_config(config.model_dump(mode="json"))
         is_asking = config.env.kind == "qa"
         if is_asking:
@@ -102,8 +101,7 @@ def config_of(text: str, shown: Config | None = None) -> Config:
     for slot, old in (shown.model_dump(mode="json") if shown else {}).items():
         new = values.get(slot)
         if isinstance(old, dict) and isinstance(new, dict) and new.get("kind") != old["kind"]:
-            own = {key for key, value in new.items() if key not in old or value != old[key]}
-            values[slot] = {key: new[key] for key in new if key in own | {"budget"}}
+            values[slot] = {k: v for k, v in new.items() if k == "budget" or v != old.get(k, ...)}
     return load_config(values)
 
 
