@@ -155,7 +155,8 @@ def build_graph(
     limit = len(NODES) * config.max_steps + 10
     # In a conversation every node's result is on disk before the next one starts (a caller's own
     # `durability=` wins): a process killed between answer and write would lose the answer otherwise.
-    configurable: dict[str, Any] = {_DURABILITY: "sync"} if config.env.conversational else {}
+    is_sync = saver and config.env.conversational  # LangGraph fails without a saver
+    configurable: dict[str, Any] = {_DURABILITY: "sync"} if is_sync else {}
     compiled = compiled.with_config(recursion_limit=limit, configurable=configurable)
     compiled.agent = agent
     return compiled

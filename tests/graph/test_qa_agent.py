@@ -67,6 +67,11 @@ def test_a_question_is_answered_from_the_corpus_and_its_reward_comes_from_the_go
     assert asked(graph, "Who filmed a brinicle?")["reward"] == 0.0
 
 
+def test_without_checkpoints_a_conversation_answers_too(settings):
+    graph = build_graph(load_config(settings), checkpointer=False)
+    assert "Hugh Miller" in answer(asked(graph, "Who filmed a brinicle?"))
+
+
 def test_a_follow_up_is_searched_with_the_subject_of_the_conversation(graph):
     asked(graph, "What is a brinicle?")
     context = built(graph, "And who filmed it?")

@@ -351,6 +351,8 @@ def test_a_model_without_its_key_and_an_embedder_without_its_packages(monkeypatc
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     ok, text = told("model", "llm={kind: openai}")
     assert (ok, "OPENAI_API_KEY" in text) == (False, True)
+    server = "llm={kind: openai, base_url: 'http://127.0.0.1:9/v1'}"
+    assert told("model", server) == (True, "gpt-4o-mini; its server was not called")
     assert told("embedder", "embedder.kind=hashing")[0]
     monkeypatch.setattr("stategate.ui.cli.doctor.find_spec", lambda name: None)
     for name in ("embedder", "model"):

@@ -171,8 +171,13 @@ def test_another_world_brings_what_was_not_edited_and_what_does_not_fit_is_refus
     assert workspace.config == load_config("webshop")
     world = {"env": {"kind": "alfworld"}}
     update = tab.use("one", yaml.safe_dump(yaml.safe_load(as_yaml(workspace.config)) | world))
-    assert "what was not edited is as alfworld begins" in str(update[tab.status])
+    assert "slots that you did not edit take alfworld" in str(update[tab.status])
     assert workspace.config.model_copy(update={"env": alfworld.env}) == alfworld
+    for change in ("alfworld webshop", "webshop alfworld", "full compress", "compress window"):
+        old, new = change.split()
+        text = as_yaml(workspace.config).replace(f"kind: {old}", f"kind: {new}")
+        assert "Applied" in str(tab.use("one", text)[tab.status]), "one word is edited"
+        assert f"kind: {new}" in as_yaml(workspace.config)
     tab.use("one", "{env: alfworld, actor: policy, updater: none, context: full}")
     assert (workspace.config.actor.kind, workspace.config.context.kind) == ("policy", "full")
     assert workspace.config.memory == alfworld.memory

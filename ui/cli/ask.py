@@ -170,7 +170,7 @@ def load_parts(session: Session) -> Sequence[Passage]:
     with output.working(f"reading {env.corpus}"):
         passages = env.index(session.agent.resources).passages
     if not passages:
-        empty = f"there is no text in '{env.corpus}', so nothing can be found: put a file into it"
+        empty = f"there is no text in '{env.corpus}', so nothing can be found: add files to it"
         output.say(empty, "yellow", stderr=True)
     load_model(session)
     return passages

@@ -92,6 +92,7 @@ def check_model(settings: DoctorSettings) -> str:
         return f"{settings.config} uses none"
     if isinstance(llm, OpenAILlm):
         key_from(llm.api_key_env, llm.base_url)  # raises a line that says what to do
+        return f"{llm.model}; its server was not called"
     return _require_packages(llm.kind, "llm.kind=openai and llm.base_url")
 
 

@@ -124,7 +124,7 @@ def search(settings: SearchSettings) -> None:
         say(f"Best first, {order}; a probability is of what the fact alone says:", "dim")
         _show(facts)
     elif found:
-        say(f"nothing remembered; of the nearest fact, {found[0].left_out.partition(': ')[2]}")
+        say(f"nothing remembered; the nearest fact: {found[0].left_out.partition(': ')[2]}")
     else:
         say(_nothing_of(memory.store, memory.user))
     _show_wishes(memory.store, memory.user)

@@ -58,14 +58,14 @@ class SettingsTab(common.AgentTab):
     @on_event
     def use(self, workspace: Workspace, text: str) -> Update:
         """Give this agent to the episode or, where it answers questions, to the conversation."""
-        written, shown = config_of(text), workspace.shown
+        written, shown = config_of(text, workspace.shown), workspace.shown
         world, given = written.env.kind, written.model_fields_set
         if world != shown.env.kind:  # what was not edited is as this world begins
             edited = {slot for slot in given if getattr(written, slot) != getattr(shown, slot)}
             given = edited | {"llm"}
         own = self.app.agents.of_world(world)
         config = own.model_copy(update={slot: getattr(written, slot) for slot in given})
-        what = f"what was not edited is as {world} begins" if config != written else ""
+        what = f"slots that you did not edit take {world}'s defaults" if config != written else ""
         bounds.require_config(config.model_dump(mode="json"))
         is_asking = config.env.kind == "qa"
         if is_asking:
@@ -88,12 +88,20 @@ class SettingsTab(common.AgentTab):
         return {self._places: gr.Tabs(selected="settings"), self.kinds: kinds, **edit}
 
 
-def config_of(text: str) -> Config:
-    """Return the config that a YAML text means. Raises ``UserError``."""
+def config_of(text: str, shown: Config | None = None) -> Config:
+    """Return the config that a YAML text means. Raises ``UserError``.
+
+    Where only the kind of a slot of ``shown`` was edited, the old kind's parameters go, as on the
+    command line (a context keeps its budget).
+    """
     with user_error_context("this is no YAML", kinds=yaml.YAMLError):
         values = read_yaml(text)
     if not isinstance(values, dict):
         raise UserError("write what fills each slot, such as 'actor: rule'")
+    for slot, old in (shown.model_dump(mode="json") if shown else {}).items():
+        new = values.get(slot)
+        if isinstance(old, dict) and isinstance(new, dict) and new.get("kind") != old["kind"]:
+            values[slot] = {k: v for k, v in new.items() if k == "budget" or v != old.get(k, ...)}
     return load_config(values)
 
 
