@@ -26,6 +26,7 @@ def test_what_was_not_told_of_a_thing_is_less_likely_than_what_was(home):
         answered, missed = (memory.recall(question)[0].support for question in (told, untold))
         assert answered > missed
     assert memory.recall("What is the name of my accountant?", at_least=0.5) == []
+    assert memory.recall("What is the name of my hamster?")[0].support < 0.1
 
 
 def test_it_is_trained_by_memories_and_articles_and_calibrated(tmp_path):
