@@ -111,7 +111,11 @@ def recalled(db: sa.Connection, index: UserIndex, asked: Asked, limits: Limits) 
         place: replace(
             known[place],
             score=float(max(meaning[place], 0.0)),
-            passage=index.best_passage(place, asked.words, asked.vector, asked.embedder),
+            passage=_holding(
+                index.best_passage(place, asked.words, asked.vector, asked.embedder),
+                known[place].ended,
+                asked.as_of,
+            ),
             signals={name: round(float(row[place]), 4) for name, row in parts.items()},
         )
         for place in ranked
@@ -130,6 +134,15 @@ def recalled(db: sa.Connection, index: UserIndex, asked: Asked, limits: Limits) 
             shown.add(_plain(fact))
         found.append(replace(fact, left_out=reason))
     return found
+
+
+def _holding(passage: str, ended: Sequence[tuple[float, str]], as_of: float | None) -> str:
+    """Return ``passage`` without the sentences that had ended by ``as_of``; all of it if none is left."""
+    holding = passage
+    for at, sentence in ended:
+        if as_of is None or at <= as_of:
+            holding = holding.replace(sentence, "")
+    return " ".join(holding.split()) if holding.strip() else passage
 
 
 def _chances(index: UserIndex, asked: Asked, facts: Mapping[int, Fact]) -> dict[int, float]:
