@@ -101,7 +101,7 @@ def _fact_line(fact: Fact) -> str:
     origin = f" [from {one_line(fact.source)}, unverified]" if fact.trust < TRUSTED else ""
     until = "" if fact.valid_to is None else f" until {day_of(fact.valid_to)}"
     chance = f" ({fact.support:.2f} that it answers)"
-    return f"{day_of(fact.at)}{until}{origin}: {one_line(fact.text)}{chance}"
+    return f"{day_of(fact.at)}{until}{origin}: {one_line(fact.passage)}{chance}"
 
 
 def _with_progress(function: Callable[..., str]) -> Callable[..., Coroutine[Any, Any, str]]:

@@ -137,8 +137,9 @@ def read_facts(db: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[F
     query = sa.select(f.text, f.about, *(f[name] for name in names))
     query = query.where(*conditions).order_by(f.id)
     joined = tables.statements.outerjoin(tables.endings, e.statement_id == s.id)
-    times = sa.select(s.fact_id, s.id, s.since, e.at, e.fact_id.label("closer")).select_from(joined)
-    of_facts = times.where(s.fact_id.in_(sa.select(f.id).where(*conditions)))
+    columns = (s.fact_id, s.id, s.text, s.since, e.at, e.fact_id.label("closer"))
+    of_facts = sa.select(*columns).select_from(joined)
+    of_facts = of_facts.where(s.fact_id.in_(sa.select(f.id).where(*conditions)))
     # Of the endings of a statement the first counts.
     stated: dict[int, dict[int, Any]] = {}
     for one in db.execute(of_facts.order_by(e.at.desc(), e.id.desc())):
@@ -155,10 +156,11 @@ def read_facts(db: sa.Connection, *conditions: sa.ColumnElement[bool]) -> list[F
 def _validity(rows: Sequence[Any]) -> dict[str, Any]:
     """Return from when to when a fact holds, by its statements: it ends when the last of them does."""
     held: dict[str, Any] = {"valid_from": min((row.since for row in rows), default=None)}
-    if rows and all(row.closer is not None for row in rows):
+    ended = [row for row in rows if row.closer is not None]
+    if ended and len(ended) == len(rows):
         last = max(rows, key=lambda row: row.at)
-        held |= {"valid_to": last.at, "closed_by": last.closer}
-    return held
+        return held | {"valid_to": last.at, "closed_by": last.closer}
+    return held | {"ended": tuple((row.at, row.text) for row in ended)}
 
 
 class Erased(NamedTuple):

@@ -42,6 +42,7 @@ _ASKS_WHEN = re.compile(
 #: Returns the probability that each of some passages answers a question.
 Judge = Callable[[str, Sequence[str]], Sequence[float]]
 _JUDGED = 8  # of the best facts: a judge reads these, the others are at most as likely as the last
+_SAME_SUBJECT = 0.25  # cosine below which a judge, which reads closely, is believed less
 _NEAREST = 20  # facts by words, among which the one is that holds most of the question's
 _KEYWORDS = 2  # words up to which a text is no question that could be answered
 #: Without a judge the probability that a fact answers is a logistic of its cosine and of the share of
@@ -110,7 +111,11 @@ def recalled(db: sa.Connection, index: UserIndex, asked: Asked, limits: Limits) 
         place: replace(
             known[place],
             score=float(max(meaning[place], 0.0)),
-            passage=index.best_passage(place, asked.words, asked.vector, asked.embedder),
+            passage=_holding(
+                index.best_passage(place, asked.words, asked.vector, asked.embedder),
+                known[place].ended,
+                asked.as_of,
+            ),
             signals={name: round(float(row[place]), 4) for name, row in parts.items()},
         )
         for place in ranked
@@ -131,6 +136,15 @@ def recalled(db: sa.Connection, index: UserIndex, asked: Asked, limits: Limits) 
     return found
 
 
+def _holding(passage: str, ended: Sequence[tuple[float, str]], as_of: float | None) -> str:
+    """Return ``passage`` without the sentences that had ended by ``as_of``; all of it if none is left."""
+    holding = passage
+    for at, sentence in ended:
+        if as_of is None or at <= as_of:
+            holding = holding.replace(sentence, "")
+    return " ".join(holding.split()) if holding.strip() else passage
+
+
 def _chances(index: UserIndex, asked: Asked, facts: Mapping[int, Fact]) -> dict[int, float]:
     """Return how likely each fact answers: by the judge where there is one, and a question."""
     shares = index.coverage(asked.words, list(facts))
@@ -142,7 +156,10 @@ def _chances(index: UserIndex, asked: Asked, facts: Mapping[int, Fact]) -> dict[
         return chances
     best = list(facts)[:_JUDGED]
     told = [_as_told(facts[place]) for place in best]
-    judged = [round(chance, 4) for chance in asked.judge(asked.words, told)]
+    judged = [
+        round(chance * min(1.0, facts[place].score / _SAME_SUBJECT), 4)
+        for place, chance in zip(best, asked.judge(asked.words, told), strict=True)
+    ]
     least = min(judged, default=1.0)
     others = {place: min(chance, least) for place, chance in chances.items()}
     return others | dict(zip(best, judged, strict=True))

@@ -26,6 +26,16 @@ def test_what_was_not_told_of_a_thing_is_less_likely_than_what_was(home):
         answered, missed = (memory.recall(question)[0].support for question in (told, untold))
         assert answered > missed
     assert memory.recall("What is the name of my accountant?", at_least=0.5) == []
+    assert memory.recall("What is the name of my hamster?")[0].support < 0.1
+
+
+def test_of_a_fact_that_ended_in_part_the_rest_is_shown(home):
+    memory = Memory(user="ana")
+    memory.remember("I work at Siemens as an electrician. My dog is called Rex.", at=1.7e9)
+    memory.remember("I have left Siemens, I work at Bosch now.", at=1.71e9)
+    assert "My dog is called Rex." in [fact.passage for fact in memory.recall("My dog's name?")]
+    before = [fact.passage for fact in memory.recall("Where do I work?", as_of=1.705e9)]
+    assert before == ["I work at Siemens as an electrician. My dog is called Rex."]
 
 
 def test_it_is_trained_by_memories_and_articles_and_calibrated(tmp_path):
