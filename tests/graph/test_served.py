@@ -28,7 +28,8 @@ def served(folder, auth):
     """Return the running development server of the repository's langgraph.json: it yields a URL."""
     settings = json.loads((ROOT / "langgraph.json").read_text())
     assert (ROOT / settings["graphs"]["stategate"].partition(":")[0]).is_file()
-    settings |= {"dependencies": [str(ROOT)], "auth": {"path": auth or settings["auth"]["path"]}}
+    settings["dependencies"] = [str(ROOT)]
+    settings["auth"]["path"] = auth or settings["auth"]["path"]
     (folder / "langgraph.json").write_text(json.dumps(settings).replace('"./', f'"{ROOT}/'))
     (folder / "agent.yaml").write_text(CONFIG)
     code = "import sys; from langgraph_cli.cli import cli; sys.argv[0] = 'langgraph'; cli()"
@@ -44,9 +45,9 @@ def served(folder, auth):
 
 @pytest.fixture(scope="module")
 def mine(tmp_path_factory):
-    """The client of the server as it is: this machine's own."""
+    """Return the client, with these headers, of the server as it is: this machine's own."""
     with served(tmp_path_factory.mktemp("own"), None) as url:
-        yield sdk.get_sync_client(url=url)
+        yield lambda **headers: sdk.get_sync_client(url=url, headers=headers)
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +55,8 @@ def people(tmp_path_factory):
     """Return the client of whoever has a token, on a server with the example's accounts."""
     with served(tmp_path_factory.mktemp("people"), "./examples/server_accounts.py:auth") as url:
 
-        def client(token):
-            return sdk.get_sync_client(url=url, headers={"Authorization": f"Bearer {token}"})
+        def client(token, **more):
+            return sdk.get_sync_client(url=url, headers={"Authorization": f"Bearer {token}"} | more)
 
         yield client
 
@@ -68,6 +69,7 @@ def refused(ask):
 
 
 def test_an_assistant_with_another_context_builder_streams_a_run(mine):
+    mine = mine()
     window = mine.assistants.create("stategate", context={"context": {"kind": "window"}}, name="w")
     thread = mine.threads.create()
     parts = list(
@@ -108,6 +110,14 @@ def test_only_this_machine_may_ask():
     ):
         with pytest.raises(sdk.Auth.exceptions.HTTPException):
             ask(**headers)
+
+
+def test_studio_s_header_opens_no_door(mine, people):
+    studio = {"x-auth-scheme": "langsmith"}
+    own = mine(**studio, origin="https://evil.example")
+    for client in (own, people("eve", **studio)):
+        for ask in (client.threads.create, client.threads.search):
+            assert refused(ask) in (401, 403)
 
 
 def test_whose_a_call_s_memory_is():
