@@ -3,8 +3,8 @@
     TOKENS="ann=secret-of-ann bob=secret-of-bob" langgraph dev
 
 with ``"auth": {"path": "./examples/server_accounts.py:auth", "disable_studio_auth": true}`` in
-``langgraph.json``. Threads, runs and store items are their owner's, and so is long-term memory that names
-no user. Nodes name files, so only the server's own config may swap nodes.
+``langgraph.json``. Threads, runs and store items are their owner's, and so is long-term memory that
+names no user. Nodes name files, so only the server's own config may swap nodes.
 """
 
 import hmac

@@ -47,6 +47,22 @@ def test_it_is_evaluated_and_its_past_becomes_experience(world):
     assert "Experience: " in told
 
 
+def test_the_better_world_shows_past_steps_and_is_won(world):
+    play = """
+from garden_view import BetterGarden
+from stategate.graph import build_graph, load_config
+from stategate.nodes.registry import registry
+registry().slots["env"]["garden"] = BetterGarden
+for builder in ("full", "compress"):
+    for thing in ("lantern", "spade", "key"):
+        graph = build_graph(load_config("garden.yaml", overrides=[f"context.kind={builder}"]))
+        end = graph.invoke({"task": {"thing": thing}}, {"configurable": {"thread_id": thing}})
+        assert end["reward"] == 1.0, (builder, thing, end["steps"])
+"""
+    done = world.python("-c", play)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_plays_another_world_only_is_refused_in_one_line(world):
     done = world.python("-m", "stategate", "run", "garden.yaml", "--actor", "rule")
     assert done.returncode == 2
