@@ -1,10 +1,13 @@
 """A kill, or a full disk, at a sample of writes of each scenario; ``make faults`` tries every write."""
 
+import os
 import shutil
+import signal
+from types import SimpleNamespace
 
 import pytest
 
-from tests.faults.killing import SCENARIOS, run_trials
+from tests.faults.killing import SCENARIOS, Inside, run_trials
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler for the shim")
 
@@ -23,3 +26,13 @@ def test_nor_is_it_on_a_server(scenario, postgres):
     assert report["problems"] == []
     assert report["killed"] == 3
     assert report["acknowledged"] > 0
+
+
+def test_a_kill_after_the_last_acknowledgement_adds_none(monkeypatch, tmp_path):
+    inside = object.__new__(Inside)
+    inside.server = ""
+    inside.shim = SimpleNamespace(fault_arm=lambda *_: None, fault_count=lambda: 7)
+    assert inside.fork(lambda tell: tell("a"), tmp_path) == (0, ["a"], 7)
+    monkeypatch.setattr(os, "_exit", lambda code: os.kill(os.getpid(), signal.SIGKILL))
+    code, acknowledged, _ = inside.fork(lambda tell: tell("a"), tmp_path)
+    assert (code, acknowledged) == (-signal.SIGKILL, ["a"])
