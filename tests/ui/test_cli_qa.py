@@ -2,7 +2,9 @@
 
 import json
 import signal
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -228,6 +230,20 @@ def test_mistakes_are_one_line_with_the_fix(words, told, notes, monkeypatch, tmp
     Path("bad.txt").write_bytes(bytes(range(256)))
     assert told in refused(*words)
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("words", [("list",), ("search", "x"), ("why", "x"), ("forget", "--all")])
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_file_that_is_no_memory_is_refused_unchanged(words, is_empty, tmp_path):
+    path = tmp_path / "notes.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.executescript("" if is_empty else "create table notes (n)")
+    before = path.read_bytes()
+    for name in (path, f"sqlite:///{path}"):
+        assert "needs no --db" in refused("memory", *words, "--db", name)
+    assert path.read_bytes() == before
+    assert list(tmp_path.glob("notes.db*")) == [path]
+    assert "needs no --db" in refused("memory", *words, "--db", "sqlite:///gone.db")
 
 
 def test_eval_qa_and_memory_write_run_directories(tmp_path):

@@ -48,7 +48,7 @@ class MemorySettings(Settings):
 
     def place(self) -> MemoryPlace:
         """Return where the memory is; without a user it is this system's user's."""
-        require_file(self.db, "memory", "--db")
+        require_file(self.db, "memory", "--db", "facts")
         return MemoryPlace(url=self.db, user=self.user or this_user())
 
 
