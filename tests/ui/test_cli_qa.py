@@ -289,6 +289,11 @@ def test_what_is_empty_says_so(notes, tmp_path):
     for command in ("ask", "rank"):
         assert "question is empty" in refused(command, " ", "--corpus", empty)
     assert "nothing to read" in refused("ingest", empty, "--corpus", "none", *EXTRACT)
+    (empty / "bad.json").write_text("{")
+    for source in (empty, "http://127.0.0.1:9/x"):
+        assert "nothing could be read" in refused("ingest", source, "--corpus", "none", *EXTRACT)
+    (empty / "bad.json").unlink()
+    assert corpus_names() == []
     call("ingest", notes, "--corpus", "mine", "--embedder", "hashing")
     assert "nothing to read" in refused("ingest", empty, "--corpus", "mine", *EXTRACT)
     assert "mine" in corpus_names()  # one that was there stays
