@@ -212,6 +212,7 @@ def test_what_is_kept_and_forgotten_is_said_with_whose_it_is():
         (("memory", "forget", "--thread", "gym"), "nothing is remembered"),
         (("memory", "list", "--db", "mysql://x"), "sqlite"),
         (("memory", "list", "--db", "none.sqlite"), "needs no --db"),
+        (("memory", "why", "x", "--tokens", "5"), "No such option: --tokens"),
         (("mcp", "--corpus", "lost"), "no corpus or folder 'lost'"),
         (("ask", "-5 degrees?"), "after --"),
         (("eval", "worlds", "--agents", "full", "--goals", "5-2", "--out", "runs/x"), "smaller"),
