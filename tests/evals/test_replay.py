@@ -47,8 +47,7 @@ def test_a_repeated_prefix_is_billed_at_a_tenth_and_a_changed_one_is_not():
 
 
 @pytest.mark.parametrize(
-    "arm",
-    ["clear:keep=x", "mask:kep=4", "last:keep=2", "summary:events=1", "compress@1000:need=no"],
+    "arm", ["clear:keep=x", "mask:kep=4", "last:keep=2", "summary:events=1", "compress@600:need=no"]
 )
 def test_an_arm_s_field_that_nobody_reads_is_refused(arm):
     with pytest.raises(UserError):
@@ -80,7 +79,6 @@ def test_threads_are_measured_under_each_arm_and_go_on(tmp_path):
     assert settings.run() == summary
     table = summary_text(summary)
     assert max(map(len, table.splitlines())) <= 110
-    assert "recalls" in table
     assert "errors" not in table
     assert "errors" in summary_text({"rows": [{**rows["last"], "errors": 1}], "tests": []})
     with pytest.raises(UserError, match="500 tokens"):

@@ -1,6 +1,5 @@
 """A kill, or a full disk, at a sample of writes of each scenario; ``make faults`` tries every write."""
 
-import os
 import shutil
 import signal
 from types import SimpleNamespace
@@ -30,9 +29,7 @@ def test_nor_is_it_on_a_server(scenario, postgres):
 
 def test_a_kill_after_the_last_acknowledgement_adds_none(monkeypatch, tmp_path):
     inside = object.__new__(Inside)
-    inside.server = ""
-    inside.shim = SimpleNamespace(fault_arm=lambda *_: None, fault_count=lambda: 7)
-    assert inside.fork(lambda tell: tell("a"), tmp_path) == (0, ["a"], 7)
-    monkeypatch.setattr(os, "_exit", lambda code: os.kill(os.getpid(), signal.SIGKILL))
-    code, acknowledged, _ = inside.fork(lambda tell: tell("a"), tmp_path)
-    assert (code, acknowledged) == (-signal.SIGKILL, ["a"])
+    shim = SimpleNamespace(fault_arm=lambda *_: None, fault_count=lambda: 7)
+    inside.server, inside.shim = "", shim
+    monkeypatch.setattr("os._exit", lambda _: signal.raise_signal(signal.SIGKILL))
+    assert inside.fork(lambda tell: tell("a"), tmp_path)[:2] == (-signal.SIGKILL, ["a"])

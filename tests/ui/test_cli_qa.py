@@ -1,11 +1,9 @@
 """`stategate ask`, `chat`, `ingest`, `memory` and `eval qa|memory` as people call them."""
 
 import json
-import re
 import signal
 import sqlite3
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -165,9 +163,8 @@ def test_a_wish_to_forget_names_the_facts_and_asks_back():
     assert "stategate memory forget 1 forgets" in out
     assert "Nothing to forget was found." in call("ask", "Forget my motorbike.", *EXTRACT)
     answer, documents, memory = call("ask", "Who sang Waterloo?", *EXTRACT).splitlines()
-    assert answer == "Nothing found."
-    assert documents.startswith("(nearest in ")
-    assert re.fullmatch(r"\(nothing remembered: chance 0\.\d\d that a fact answers\)", memory)
+    assert (answer, documents[:12]) == ("Nothing found.", "(nearest in ")
+    assert memory.startswith("(nothing remembered: chance 0.")
     out = call("chat", *EXTRACT, stdin="Forget my cat.\nn\nForget my dentist.\ny\n\n")
     assert "forgot 1 of 1" in out
     out = call("ask", "Forget everything you know about me.", *EXTRACT)
@@ -237,18 +234,15 @@ def test_mistakes_are_one_line_with_the_fix(words, told, notes, monkeypatch, tmp
     assert not Path("runs").exists()
 
 
-@pytest.mark.parametrize("words", [("list",), ("search", "x"), ("why", "x"), ("forget", "--all")])
-@pytest.mark.parametrize("is_empty", [True, False])
-def test_a_file_that_is_no_memory_is_refused_unchanged(words, is_empty, tmp_path):
+@pytest.mark.parametrize("made", ["", "create table notes (n)"])
+def test_a_file_that_is_no_memory_is_refused_unchanged(made, tmp_path):
     path = tmp_path / "notes.db"
-    with closing(sqlite3.connect(path)) as other:
-        other.executescript("" if is_empty else "create table notes (n)")
+    sqlite3.connect(path).execute(made)
     before = path.read_bytes()
-    for name in (path, f"sqlite:///{path}"):
-        assert "needs no --db" in refused("memory", *words, "--db", name)
-    assert path.read_bytes() == before
-    assert list(tmp_path.glob("notes.db*")) == [path]
-    assert "needs no --db" in refused("memory", *words, "--db", "sqlite:///gone.db")
+    for words in ("list", "search x", "why x", "forget --all"):
+        for name in (path, f"sqlite:///{path}", "sqlite:///gone.db"):
+            assert "needs no --db" in refused("memory", *words.split(), "--db", name)
+    assert {file: file.read_bytes() for file in tmp_path.glob("notes.db*")} == {path: before}
 
 
 def test_eval_qa_and_memory_write_run_directories(tmp_path):
@@ -294,10 +288,8 @@ def test_what_is_empty_says_so(notes, tmp_path):
     for command in ("ask", "rank"):
         assert "question is empty" in refused(command, " ", "--corpus", empty)
     assert "nothing to read" in refused("ingest", empty, "--corpus", "none", *EXTRACT)
-    (empty / "bad.json").write_text("{")
-    for source in (empty, "http://127.0.0.1:9/x"):
+    for source in (notes / "bad.json", "http://127.0.0.1:9/x"):
         assert "nothing could be read" in refused("ingest", source, "--corpus", "none", *EXTRACT)
-    (empty / "bad.json").unlink()
     assert corpus_names() == []
     call("ingest", notes, "--corpus", "mine", "--embedder", "hashing")
     assert "nothing to read" in refused("ingest", empty, "--corpus", "mine", *EXTRACT)
