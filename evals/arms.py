@@ -17,6 +17,7 @@ from langchain_core.messages.utils import trim_messages
 from stategate.envs.messages.history import bounded, rounds_of, text_of, tokens_of, with_text
 from stategate.envs.messages.needs import needed_parts
 from stategate.envs.messages.reading import spans
+from stategate.evals.settings import LEAST_BUDGET
 from stategate.nodes.build_context.messages.decisions import Audit, Decisions
 from stategate.nodes.build_context.messages.parts import rendered
 from stategate.nodes.build_context.messages.planner import HistoryPlanner
@@ -52,8 +53,8 @@ def make_arm(name: str, budget: int, thread: Messages = ()) -> Arm:
     kind, _, own_budget = head.partition("@")
     form = "an arm as KIND@BUDGET:FIELD=VALUE:…"
     settings = dict(read_pair(item, form) for item in filter(None, fields.split(":")))
-    if own_budget and not own_budget.isdecimal():
-        raise UserError(f"the budget of arm '{name}' is no number of tokens")
+    if own_budget and not (own_budget.isdecimal() and int(own_budget) >= LEAST_BUDGET):
+        raise UserError(f"the budget of arm '{name}' should be at least {LEAST_BUDGET} tokens")
     budget = int(own_budget) if own_budget else budget
     keep = settings.pop("keep", 3) if kind in (CLEAR, MASK) else 3
     if kind in _OTHERS and (settings or not isinstance(keep, int)):

@@ -37,9 +37,9 @@ from stategate.stores.runs import public_path
 _TESTED = ("readable", "readable_tool", "tokens_per_call", "dollars_anthropic")
 #: Metric, numerator, denominator, and whether that is the first arm's.
 _RATIOS = (
+    ("bill", "dollars_anthropic", "dollars_anthropic", True),
     ("readable_tool", "tool_readable", "tool_needs", False),
     ("readable", "readable_needs", "needs", False),
-    ("bill", "dollars_anthropic", "dollars_anthropic", True),
     ("bill_openai", "dollars_openai", "dollars_openai", True),
     ("tokens_per_call", "model_tokens", "calls", False),
     ("cached_share", "cached_tokens", "model_tokens", False),

@@ -25,6 +25,7 @@ from stategate.stores.settings import (
 _RANKERS = comma_list(
     "bm25,bm25_stem,minilm,bm25_stem+minilm,single_gradient,bm25_stem+minilm+single_gradient"
 )
+LEAST_BUDGET = 500  # tokens of a replayed prompt
 _ARMS = comma_list("nothing,last,clear,mask,summary,window,compress:need=,compress,oracle")
 
 
@@ -163,7 +164,7 @@ class Replay(Evaluation, Shared):
         _ARMS,
         "KIND[@BUDGET][:FIELD=VALUE]; nothing, last, clear, mask, summary, oracle or a context kind.",
     )
-    budget: int = option(8000, "Tokens of a prompt, the same for every arm.", ge=500)
+    budget: int = option(8000, "Tokens of a prompt, the same for every arm.", ge=LEAST_BUDGET)
     limit: Limit = None
 
 

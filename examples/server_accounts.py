@@ -2,9 +2,9 @@
 
     TOKENS="ann=secret-of-ann bob=secret-of-bob" langgraph dev
 
-with ``"auth": {"path": "./examples/server_accounts.py:auth"}`` in ``langgraph.json``. Threads, runs and
-store items are their owner's, and so is long-term memory that names no user. What a call may swap are
-nodes, and nodes name files: so nobody but the server's own config does that here.
+with ``"auth": {"path": "./examples/server_accounts.py:auth", "disable_studio_auth": true}`` in
+``langgraph.json``. Threads, runs and store items are their owner's, and so is long-term memory that
+names no user. Nodes name files, so only the server's own config may swap nodes.
 """
 
 import hmac

@@ -29,7 +29,7 @@ from stategate.nodes.registry import suggestion
 from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import user_path
 from stategate.stores.http import from_environment
-from stategate.stores.sql import Schema, compact, connect_file
+from stategate.stores.sql import Schema, compact, connect_file, connect_to_read
 from stategate.stores.text import storable
 
 #: Seconds that a run waits for another on its thread.
@@ -199,8 +199,7 @@ def open_saver(where: str | None) -> BaseCheckpointSaver[Any]:
 def open_for_reading(path: Path) -> SqliteCheckpoints:
     """Open somebody else's SQLite file: nothing is made or changed there. Raises ``UserError``."""
     with user_error_context(f"'{path}' is no database of checkpoints", kinds=sqlite3.Error):
-        uri = f"{path.resolve().as_uri()}?mode=ro"
-        saver = SqliteCheckpoints(sqlite3.connect(uri, uri=True, check_same_thread=False), path)
+        saver = SqliteCheckpoints(connect_to_read(path), path)
         saver.is_setup = True
         saver.conn.execute("select 1 from checkpoints limit 1")
     return saver

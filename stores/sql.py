@@ -90,11 +90,20 @@ def is_database(place: str | Path) -> bool:
     return str(place).startswith(("postgresql:/", "postgres:/", "$STATEGATE_", "${STATEGATE_"))
 
 
-def require_file(place: str | Path | None, what: str, flag: str) -> None:
-    """Raise ``UserError`` if the file that ``flag`` names is missing, which would look empty."""
-    is_address = place is None or is_database(place) or "://" in str(place)
-    if not is_address and not user_path(str(place)).is_file():
-        raise UserError(f"no {what} '{place}': the default one needs no {flag}")
+def require_file(place: str | None, what: str, flag: str, table: str) -> None:
+    """Raise ``UserError`` if the file that ``flag`` names has no ``table``; the file is only read."""
+    name = (place or ".").removeprefix("sqlite:///")
+    if place is None or is_database(place) or "://" in name:
+        return
+    if (path := user_path(name)).is_file():
+        query = "select 1 from sqlite_master where name = ?"
+        try:
+            with closing(connect_to_read(path)) as connection:
+                if connection.execute(query, (table,)).fetchone():
+                    return
+        except sqlite3.Error:
+            return  # what opens it says what is wrong
+    raise UserError(f"no {what} in '{place}': name another; the default one needs no {flag}")
 
 
 def split_place(place: str | Path, default: str) -> tuple[str, str]:
@@ -397,6 +406,12 @@ def _switch_to_log(connection: sqlite3.Connection) -> None:
             time.sleep(0.02)
 
 
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open a SQLite file that is there: nothing is made or changed. Raises ``sqlite3.Error``."""
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    return sqlite3.connect(uri, uri=True, check_same_thread=False)
+
+
 def is_sqlite(path: Path) -> bool:
     """Say whether a file is a SQLite database, by its first bytes. Raises ``OSError``."""
     with path.open("rb") as file:
@@ -406,9 +421,7 @@ def is_sqlite(path: Path) -> bool:
 def damage_of(path: Path) -> str:
     """Return what is wrong with a SQLite file, by SQLite's quick check; "" for a sound or busy one."""
     try:
-        with closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        ) as connection:
+        with closing(connect_to_read(path)) as connection:
             found = str(connection.execute("pragma quick_check(1)").fetchone()[0])
     except sqlite3.OperationalError:
         return ""

@@ -395,7 +395,7 @@ class Stranger:
         words = ["pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target"]
         target = [str(folder / "site"), str(folder)]
         subprocess.run([sys.executable, "-m", *words, *target], check=True, timeout=200)
-        paths = os.pathsep.join([target[0], str(folder), str(root)])
+        paths = os.pathsep.join([target[0], str(folder), os.environ.get("PYTHONPATH", "")])
         self.environment = {**os.environ, "PYTHONPATH": paths}
 
     def python(self, *words: str) -> subprocess.CompletedProcess[str]:

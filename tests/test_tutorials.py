@@ -47,6 +47,18 @@ def test_it_is_evaluated_and_its_past_becomes_experience(world):
     assert "Experience: " in told
 
 
+def test_the_better_world_shows_past_steps_and_is_won(world):
+    play = """
+import garden_view, stategate.graph as g
+from stategate.nodes.registry import registry
+registry().slots["env"]["garden"] = garden_view.BetterGarden
+graph = g.build_graph(g.load_config("garden.yaml"))
+for thing in ("lantern", "spade", "key"):
+    print(g.Session(graph, thing, task={"thing": thing}).run()[-1].reward)
+"""
+    assert world.python("-c", play).stdout.split() == ["1.0"] * 3
+
+
 def test_what_plays_another_world_only_is_refused_in_one_line(world):
     done = world.python("-m", "stategate", "run", "garden.yaml", "--actor", "rule")
     assert done.returncode == 2

@@ -21,11 +21,12 @@ _MAX_IMAGE = 4_000_000  # bytes of a plot: a browser must not get a larger file
 _FORMATS: dict[str, tuple[str, int, int]] = tomllib.loads(
     Path(__file__).with_name("metrics.toml").read_text("utf-8")
 )
-#: Columns that fit a terminal; tables of episodes and of evidence, which have more, show these.
+#: Columns that fit a terminal; tables of episodes, evidence and replays, which have more, show these.
 _HEAD = 12  # letters of a line of a heading, which goes on below
 _COLUMNS = frozenset(
     "agent n success score steps tokens_per_step seconds turn_any_5 turn_all_5 turn_any_10"
-    " turn_any_in600 session_any_5 abstention_auc".split()
+    " turn_any_in600 session_any_5 abstention_auc bill readable readable_tool tokens_per_call"
+    " recalls".split()
 )
 _TESTED = ("score", "ndcg", "right", "f1")
 #: Columns of bounds and standard errors: no columns of their own where their value has one.
@@ -131,8 +132,9 @@ def cells(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]
 def summary_text(summary: Mapping[str, Any]) -> str:
     """Return a summary for a terminal: its rows, mean ± standard error, and its main tests."""
     rows = [row for row in summary["rows"] if row.get("category", "all") == "all"]
-    if any("tokens_per_step" in row or "turn_any_5" in row for row in rows):
-        rows = [{k: v for k, v in row.items() if k.removesuffix("_se") in _COLUMNS} for row in rows]
+    if any({"tokens_per_step", "turn_any_5", "bill"} & {*row} for row in rows):
+        heads = _COLUMNS | ({"errors"} if any(row.get("errors") for row in rows) else set())
+        rows = [{k: v for k, v in row.items() if k.removesuffix("_se") in heads} for row in rows]
     lines = [table(rows)]
     for test in summary["tests"]:
         if test["metric"] in _TESTED and test.get("dataset") in (None, "average"):

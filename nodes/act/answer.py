@@ -143,7 +143,7 @@ def _forgetting(context: BuiltContext) -> Decision:
 
 
 def _nothing(why: str) -> Decision:
-    return Decision(answer(NOTHING_FOUND), reason=f"nothing found: {why}")
+    return Decision(answer(NOTHING_FOUND), reason=why)
 
 
 class Extract(_Answering):
@@ -193,7 +193,7 @@ class Extract(_Answering):
         chance = f"chance {evidence.chance:.2f} that it answers"
         if evidence.chance < self.threshold and not evidence.is_spoken:
             nearest = evidence.quotable[evidence.best]
-            return _nothing(f"{chance}; nearest, in {nearest.source}: {nearest.text[:200]}")
+            return _nothing(f"nearest in {nearest.source}, {chance}: {nearest.text[:200]}")
         best: list[Quotable] = []
         floor = max(min(self.threshold, evidence.chance), _BESIDE * evidence.chance)
         for i in np.argsort(-evidence.scores, kind="stable"):

@@ -34,9 +34,7 @@ class Explore(ActorParams):
 
         def act(context: BuiltContext, step: int) -> Decision:
             goal = context.instruction
-            counts = Counter(
-                p.step.action for p in context.visible("history") if p.step is not None
-            )
+            counts = Counter(step.action for step in context.steps)
             scores: dict[str, float] = {}
             for piece in context.pieces:
                 context_overlap = overlap(words_of(goal), piece.text) if goal else 0.0

@@ -241,7 +241,7 @@ def remembered_pieces(
             left_out.append(piece)
     best = max((fact.support for fact in found), default=0.0)
     if best < _REMEMBERED:
-        reason = f"nothing remembered ({best:.2f} that any fact answers)"
+        reason = f"nothing remembered: chance {best:.2f} that a fact answers"
         left_out.append(Piece("nothing remembered", "memory", "", (), 0, 0, best, (), reason))
     return [head, *visible, *left_out] if visible else left_out
 

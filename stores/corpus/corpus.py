@@ -95,10 +95,7 @@ class Corpus:
             digest = hashlib.sha256(f"{url}#{self.title}".encode()).hexdigest()[:12]
             folder = corpora().parent / "folders" / f"shared-{digest}"
             folder.mkdir(parents=True, exist_ok=True)
-        elif not _NAME.fullmatch(name):
-            raise UserError(
-                f"'{name}' is no corpus name: up to 41 letters, digits, '-', '_' and '.'"
-            )
+        require_corpus_name(name)
         self.folder = folder or corpora() / name
         self.identity = f"shared {self.title}" if self.is_shared else str(self.folder)
         # A folder's documents can be read again (a cache); what was ingested under a name cannot.
@@ -172,6 +169,12 @@ class Corpus:
     def is_new(self) -> bool:
         """Say whether the corpus never held a document."""
         return self.fingerprint() == "empty"
+
+
+def require_corpus_name(name: str) -> None:
+    """Raise ``UserError`` if a corpus can't have that name."""
+    if not is_database(name) and not _NAME.fullmatch(name):
+        raise UserError(f"'{name}' is no corpus name: up to 41 letters, digits, '-', '_' and '.'")
 
 
 def corpora() -> Path:

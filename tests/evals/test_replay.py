@@ -6,6 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from stategate.evals import settings as evaluations
+from stategate.evals.core.reports import summary_text
 from stategate.evals.replay import Replay, replay
 from stategate.graph.exported import from_plain
 from stategate.stores.errors import UserError
@@ -46,7 +47,7 @@ def test_a_repeated_prefix_is_billed_at_a_tenth_and_a_changed_one_is_not():
 
 
 @pytest.mark.parametrize(
-    "arm", ["clear:keep=x", "mask:kep=4", "last:keep=2", "summary:events=1", "compress@100:need=no"]
+    "arm", ["clear:keep=x", "mask:kep=4", "last:keep=2", "summary:events=1", "compress@600:need=no"]
 )
 def test_an_arm_s_field_that_nobody_reads_is_refused(arm):
     with pytest.raises(UserError):
@@ -76,6 +77,12 @@ def test_threads_are_measured_under_each_arm_and_go_on(tmp_path):
     assert all(row["orphans"] == 0 and not row["errors"] for row in rows.values())
     assert {row["tasks"] for row in rows.values()} == {2}
     assert settings.run() == summary
+    table = summary_text(summary)
+    assert max(map(len, table.splitlines())) <= 110
+    assert "errors" not in table
+    assert "errors" in summary_text({"rows": [{**rows["last"], "errors": 1}], "tests": []})
+    with pytest.raises(UserError, match="500 tokens"):
+        replay(from_plain(OPENAI), "compress@12", 2000)
     with pytest.raises(UserError, match="no model said"):
         replay(from_plain(messages[:1]), "compress", 2000)
     with pytest.raises(UserError):

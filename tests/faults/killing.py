@@ -193,16 +193,16 @@ class Inside:
         if after:
             time.sleep(after)
             os.kill(pid, signal.SIGKILL)
-        with os.fdopen(reading) as lines:
-            told = [json.loads(line) for line in lines if line.endswith("\n")]
+        with os.fdopen(reading) as pipe:
+            lines = [json.loads(line) for line in pipe if line.endswith("\n")]
         status = os.waitpid(pid, 0)[1]
         code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        count = told.pop() if code == 0 and told else 0
-        return code, told, count
+        told = [line["told"] for line in lines if "told" in line]
+        return code, told, sum(line.get("writes", 0) for line in lines)
 
     def child(self, do, folder: Path, n: int, how: int, writing: int) -> None:
-        def tell(value) -> None:
-            os.write(writing, (json.dumps(value) + "\n").encode())
+        def tell(value, tag: str = "told") -> None:
+            os.write(writing, (json.dumps({tag: value}) + "\n").encode())
 
         code = 0
         try:
@@ -210,7 +210,7 @@ class Inside:
             signal.alarm(LONGEST)
             self.shim.fault_arm(str(folder).encode(), sockets.encode(), n, how)
             do(tell)
-            tell(self.shim.fault_count())
+            tell(self.shim.fault_count(), "writes")
         except BaseException:
             code = 1
             tell(traceback.format_exc()[-1500:])

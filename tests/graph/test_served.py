@@ -28,7 +28,8 @@ def served(folder, auth):
     """Return the running development server of the repository's langgraph.json: it yields a URL."""
     settings = json.loads((ROOT / "langgraph.json").read_text())
     assert (ROOT / settings["graphs"]["stategate"].partition(":")[0]).is_file()
-    settings |= {"dependencies": [str(ROOT)], "auth": {"path": auth or settings["auth"]["path"]}}
+    settings["dependencies"] = [str(ROOT)]
+    settings["auth"]["path"] = auth or settings["auth"]["path"]
     (folder / "langgraph.json").write_text(json.dumps(settings).replace('"./', f'"{ROOT}/'))
     (folder / "agent.yaml").write_text(CONFIG)
     code = "import sys; from langgraph_cli.cli import cli; sys.argv[0] = 'langgraph'; cli()"
@@ -108,6 +109,13 @@ def test_only_this_machine_may_ask():
     ):
         with pytest.raises(sdk.Auth.exceptions.HTTPException):
             ask(**headers)
+
+
+def test_studio_s_header_opens_no_door(mine, people):
+    studio = {"x-auth-scheme": "langsmith", "origin": "https://evil.example"}
+    for client in (mine, people("eve")):
+        assert refused(lambda to=client.threads: to.create(headers=studio)) in (401, 403)
+        assert refused(lambda to=client.threads: to.search(headers=studio)) in (401, 403)
 
 
 def test_whose_a_call_s_memory_is():

@@ -266,6 +266,11 @@ def test_the_page_of_kinds_shows_those_that_there_are():
     assert shown == made, f"docs/kinds.md is behind: put in\n{made}"
 
 
+def test_what_is_refused_prints_nothing_before():
+    for words in (("demo", "--goal", 99999), ("chat", "--corpus", "lost")):
+        assert run_command(*words).stdout == ""
+
+
 def test_demo_shows_one_moment_through_every_memory():
     printed = call("demo")
     rows = re.findall(r"^(full|window|compress) +([01]\.\d\d) +\d+ +([\d,]+)", printed, re.M)

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sqlite3
 import time
 from pathlib import Path
 
@@ -161,7 +162,9 @@ def test_a_wish_to_forget_names_the_facts_and_asks_back():
     assert 'Forget this? "My dentist is Dr Wu."' in out
     assert "stategate memory forget 1 forgets" in out
     assert "Nothing to forget was found." in call("ask", "Forget my motorbike.", *EXTRACT)
-    assert "(nothing remembered (0." in call("ask", "Who sang Waterloo?", *EXTRACT)
+    answer, documents, memory = call("ask", "Who sang Waterloo?", *EXTRACT).splitlines()
+    assert (answer, documents[:12]) == ("Nothing found.", "(nearest in ")
+    assert memory.startswith("(nothing remembered: chance 0.")
     out = call("chat", *EXTRACT, stdin="Forget my cat.\nn\nForget my dentist.\ny\n\n")
     assert "forgot 1 of 1" in out
     out = call("ask", "Forget everything you know about me.", *EXTRACT)
@@ -206,6 +209,7 @@ def test_what_is_kept_and_forgotten_is_said_with_whose_it_is():
         (("memory", "forget", "--thread", "gym"), "nothing is remembered"),
         (("memory", "list", "--db", "mysql://x"), "sqlite"),
         (("memory", "list", "--db", "none.sqlite"), "needs no --db"),
+        (("memory", "why", "x", "--tokens", "5"), "No such option: --tokens"),
         (("mcp", "--corpus", "lost"), "no corpus or folder 'lost'"),
         (("ask", "-5 degrees?"), "after --"),
         (("eval", "worlds", "--agents", "full", "--goals", "5-2", "--out", "runs/x"), "smaller"),
@@ -228,6 +232,17 @@ def test_mistakes_are_one_line_with_the_fix(words, told, notes, monkeypatch, tmp
     Path("bad.txt").write_bytes(bytes(range(256)))
     assert told in refused(*words)
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("made", ["", "create table notes (n)"])
+def test_a_file_that_is_no_memory_is_refused_unchanged(made, tmp_path):
+    path = tmp_path / "notes.db"
+    sqlite3.connect(path).execute(made)
+    before = path.read_bytes()
+    for words in ("list", "search x", "why x", "forget --all"):
+        for name in (path, f"sqlite:///{path}", "sqlite:///gone.db"):
+            assert "needs no --db" in refused("memory", *words.split(), "--db", name)
+    assert {file: file.read_bytes() for file in tmp_path.glob("notes.db*")} == {path: before}
 
 
 def test_eval_qa_and_memory_write_run_directories(tmp_path):
@@ -273,6 +288,9 @@ def test_what_is_empty_says_so(notes, tmp_path):
     for command in ("ask", "rank"):
         assert "question is empty" in refused(command, " ", "--corpus", empty)
     assert "nothing to read" in refused("ingest", empty, "--corpus", "none", *EXTRACT)
+    for source in (notes / "bad.json", "http://127.0.0.1:9/x"):
+        assert "nothing could be read" in refused("ingest", source, "--corpus", "none", *EXTRACT)
+    assert corpus_names() == []
     call("ingest", notes, "--corpus", "mine", "--embedder", "hashing")
     assert "nothing to read" in refused("ingest", empty, "--corpus", "mine", *EXTRACT)
     assert "mine" in corpus_names()  # one that was there stays

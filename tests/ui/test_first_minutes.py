@@ -68,7 +68,7 @@ def test_the_first_commands_do_what_they_say():
     assert [words[0] for words in commands] == ["demo", "ui", "run", "ask", "memory", "eval"]
     assert "stategate eval worlds" in call(*commands[0], *PLAIN)
     answer = call(*commands[3], "--set", "actor.kind=extract", "--set", "embedder.kind=hashing")
-    assert "sentences from [1]" in answer or "nothing found" in answer
+    assert "sentences from [1]" in answer or "Nothing found." in answer
 
 
 def parsed(line):

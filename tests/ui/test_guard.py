@@ -211,7 +211,7 @@ def test_answers_are_drawn_as_text():
     from stategate.ui.app.tabs.qa import chat_entries
 
     evil = '<div style="position:fixed;inset:0"><a href="http://x">y</a></div> 1 < 2 & 3'
-    reason = f"nothing found: {evil}{WROTE}{evil}"
+    reason = f"{evil}{WROTE}{evil}"
     said = AIMessage(evil, response_metadata={"reason": reason})
     (drawn,) = chat_entries([said])
     assert re.findall(r"<[^>]*>", drawn["content"]) == ["<p>", "<del>", "</del>", "</p>"]

@@ -117,8 +117,8 @@ def chat(settings: ChatSettings) -> None:
     name = settings.thread or new_thread("chat")
     session = open_session(settings, name, True)
     out = output.console()
-    output.say(f"thread {name}; an empty line ends", "dim")
     load_parts(session)
+    output.say(f"thread {name}; an empty line ends", "dim")
     how = _GO_ON.format(shlex.quote(name), _of(settings.user or this_user()))
     with output.stoppable(how):
         while True:

@@ -65,15 +65,17 @@ def demo(settings: DemoSettings) -> None:
     contexts = [{"kind": kind, "budget": budget} for kind in kinds]
     for context in contexts:
         registry().parse("context", context)
+    graph = build_graph(config)
+    tasks = graph.agent.world.tasks()
+    first = settings.goal or 0
+    task_at(tasks, first)  # one that is not there is refused before anything is printed
     out = output.console()
     say(f"World: {config.env.kind}, {config.env.hint()}.")
     say(f"Who plays: {who_plays(config.actor)}.")
     for context in contexts:
         say(f"Memory {context['kind']}: {registry().parse('context', context).hint()}.")
-    graph = build_graph(config)
-    tasks = graph.agent.world.tasks()
-    count = max(min(_TASKS, len(tasks)), 1)
-    for number in range(count) if settings.goal is None else (settings.goal,):
+    count = min(_TASKS, len(tasks)) if settings.goal is None else 1
+    for number in range(first, first + count):
         with output.working(f"playing task {number} with {len(kinds)} memories"):
             plays = [play(graph, context, task_at(tasks, number)) for context in contexts]
         if len({one.row["reward"] for one in plays}) > 1:

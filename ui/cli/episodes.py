@@ -42,7 +42,7 @@ class PruneSettings(Settings):
 def prune(settings: PruneSettings) -> None:
     """Keep the newest checkpoint of each thread: one cannot go back to earlier steps any more."""
     age = None if settings.days is None else settings.days * 86_400
-    require_file(settings.where, "database of checkpoints", "--where")
+    require_file(settings.where, "database of checkpoints", "--where", "checkpoints")
     saver = checkpoints.open_saver(settings.where or str(home() / "checkpoints.sqlite"))
     whole = checkpoints.prune(saver, age, settings.thread)
     say(f"the newest checkpoint of each thread is left; {plural(whole, 'old thread')} went whole")

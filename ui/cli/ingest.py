@@ -5,13 +5,14 @@ import typer
 from stategate.graph.config import load_config
 from stategate.nodes.observe.qa import QaEnv
 from stategate.nodes.resources import Resources
-from stategate.stores.corpus.corpus import Changes, Corpus
-from stategate.stores.corpus.documents import SUFFIXES, files_in, read_folder, read_web
+from stategate.stores.corpus.corpus import Changes, Corpus, corpus_names, require_corpus_name
+from stategate.stores.corpus.documents import SUFFIXES, Skipped, files_in, read_folder, read_web
 from stategate.stores.errors import UserError
 from stategate.stores.files import user_path
 from stategate.stores.http import is_web
 from stategate.stores.progress import Progress
 from stategate.stores.settings import JsonFile, Overrides, Settings, argument, option
+from stategate.stores.sql import is_database
 from stategate.stores.text import plural
 from stategate.ui.cli.output import say, working, wrote
 from stategate.ui.cli.settings_command import command
@@ -42,10 +43,11 @@ def ingest(settings: IngestSettings) -> None:
     chosen = [f"embedder.kind={settings.embedder}", *settings.overrides]
     settled = load_config({"env": {"kind": "qa"}}, chosen)
     env = QaEnv(corpus=corpus, chunking=chunking, vectors=settings.vectors)  # refuses at once
-    target = Corpus(corpus)
+    require_corpus_name(corpus)
     with working("reading the documents"):
-        changes = _read(target, settings)
-    with working(f"indexing corpus {target.title}"):
+        changes = _read(settings)
+    title = Corpus(corpus).title
+    with working(f"indexing corpus {title}"):
         index = env.index(Resources(None, settled.embedder))
     counts = {name: len(getattr(changes, name)) for name in _COUNTED}
     skipped = [{"id": s.id, "why": s.why} for s in changes.skipped]
@@ -55,13 +57,15 @@ def ingest(settings: IngestSettings) -> None:
             say(f"skipped {document.id}: {document.why}", "yellow")
         summary = ", ".join(f"{count} {name}" for name, count in counts.items())
         size = plural(len(index.passages), "passage")
-        say(f"corpus {target.title}: {summary}; {size} ({chunking})")
+        say(f"corpus {title}: {summary}; {size} ({chunking})")
     # A file of a folder may be skipped; what was asked for by name was to be read.
     if {s.id for s in changes.skipped} & {name for name in settings.sources if is_web(name)}:
         raise typer.Exit(2)
 
 
-def _read(corpus: Corpus, settings: IngestSettings) -> Changes:
+def _read(settings: IngestSettings) -> Changes:
+    """Read the sources into the corpus, which is made at the first document that can be read."""
+    is_there = is_database(settings.corpus) or settings.corpus in corpus_names()
     sources, max_bytes = settings.sources, int(settings.max_mb * 1e6)
     folders = {name: user_path(name) for name in sources if not is_web(name)}
     listed = {name: files_in(folder) for name, folder in folders.items()}  # refuse before any work
@@ -69,14 +73,15 @@ def _read(corpus: Corpus, settings: IngestSettings) -> Changes:
     count = sum(map(len, listed.values())) + len(sources) - len(folders)
     with Progress(what="read", total=count, unit="document") as bar:
         for name in sources:
-            if name in folders:
-                documents = read_folder(folders[name], max_bytes)
-                total.extend(corpus.sync(str(folders[name].resolve()), documents))
-                bar.update(len(listed[name]))
+            folder = folders.get(name)
+            items = [*read_folder(folder, max_bytes)] if folder else [read_web(name, max_bytes)]
+            skipped = [item for item in items if isinstance(item, Skipped)]
+            if is_there := is_there or len(skipped) < len(items):
+                origin = str(folder.resolve()) if folder else name
+                total.extend(Corpus(settings.corpus).sync(origin, items))
             else:
-                page = read_web(name, max_bytes=max_bytes)
-                total.extend(corpus.sync(name, [page]))
-                bar.update(1)
+                total.skipped += skipped
+            bar.update(len(listed.get(name, items)))
     if total.read or total.removed:
         return total
     for first in total.skipped:

@@ -45,8 +45,7 @@ def chat_entries(messages: Iterable[BaseMessage]) -> list[dict[str, str]]:
         reason = str(message.response_metadata.get("reason", ""))
         why, _, wrote = html.escape(reason, quote=False).partition(WROTE)
         if wrote:
-            doubt = why.removeprefix("nothing found: ")
-            content += f"<p>Taken back ({doubt}): <del>{wrote}</del></p>"
+            content += f"<p>Taken back ({why}): <del>{wrote}</del></p>"
         role = "assistant" if message.type == "ai" else "user"
         entries.append({"role": role, "content": content})
     return entries
