@@ -137,7 +137,7 @@ def recalled(db: sa.Connection, index: UserIndex, asked: Asked, limits: Limits) 
 
 
 def _holding(passage: str, ended: Sequence[tuple[float, str]], as_of: float | None) -> str:
-    """Return ``passage`` without the sentences that had ended by ``as_of``; all of it if none is left."""
+    """Return ``passage`` without the sentences that had ended by ``as_of``; all if none is left."""
     holding = passage
     for at, sentence in ended:
         if as_of is None or at <= as_of:
