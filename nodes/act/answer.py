@@ -212,10 +212,5 @@ class Extract(_Answering):
 
 
 def _repeats(text: str, other: str) -> bool:
-    """Say whether one is a part of the other, or differs in the day that memory puts in brackets.
-
-    Passages overlap, and a fact may stand beside the turn that told it.
-    """
-    terms, others = set(words(text)), set(words(other))
-    dated = others <= terms and "".join(terms - others).isdigit()
-    return text in other or other in text or terms <= others or dated
+    """Say whether one is a part of the other: passages overlap."""
+    return text in other or other in text or set(words(text)) <= set(words(other))
