@@ -189,6 +189,16 @@ def test_a_wish_that_no_fact_be_kept_says_what_still_holds_it():
     assert "forgot" in call("memory", "forget", "--thread", "t")
 
 
+def test_of_a_user_who_is_forgotten_no_question_and_no_name_is_left():
+    for text, thread in (("I sail.", "a"), ("What is my pulse?", "a"), ("Who am I?", "b")):
+        call("ask", text, "--user", "kim lee", "--thread", thread, *EXTRACT)
+    call("ask", "What is a boat?", "--user", "bo", "--thread", "a", *EXTRACT)
+    call("memory", "forget", "--all", "--user", "kim lee")
+    for text in ("kim%20lee", "What is my pulse?", "Who am I?"):
+        assert "not a byte" in call("memory", "prove-forgotten", text)
+    assert "traces" in refused("memory", "prove-forgotten", "What is a boat?")
+
+
 def test_what_is_kept_and_forgotten_is_said_with_whose_it_is():
     text = "My cello teacher is Ludmila."
     assert "not remembered: --remember keeps it" in call("ask", text, *EXTRACT)

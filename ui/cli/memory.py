@@ -71,7 +71,6 @@ class SearchSettings(MemorySettings):
 class WhySettings(SearchSettings):
     """A question, and which candidates are listed."""
 
-    tokens: int | None = option(None, "Without effect: a prompt's builder holds its budget.", ge=1)
     min_trust: float = option(0.0, "The least trust.", ge=0, le=1)
     show: int = option(20, "How many candidates to list.", ge=1)
 
@@ -136,12 +135,6 @@ def why(settings: WhySettings) -> None:
 
     --json has each candidate's score, by signal.
     """
-    if settings.tokens is not None:
-        say(
-            "--tokens has no effect: the builder of a prompt holds its budget",
-            "yellow",
-            stderr=True,
-        )
     limits = Limits(settings.k, settings.min_trust, settings.at_least)
     memory = settings.open()
     found = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
