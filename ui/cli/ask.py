@@ -148,12 +148,10 @@ def open_session(
     corpus = settings.corpus or env.corpus
     if corpus not in (env.corpus, *corpus_names()) and user_path(corpus).exists():
         corpus = str(user_path(corpus).resolve())  # read again from another folder
-    writers = (
-        params
-        for params in config.memory
-        if remembers or not (params.kind == "long_term" or params == Trace())
-    )
-    changed = {"env": env.model_copy(update={"corpus": corpus}), "memory": tuple(writers)}
+    parts = config.memory
+    if not remembers:  # nor a trace in this home
+        parts = tuple(p for p in parts if p.kind != "long_term" and p != Trace())
+    changed = {"env": env.model_copy(update={"corpus": corpus}), "memory": parts}
     config = config.model_copy(update=changed)
     session = Session(
         build_graph(config.durable() if is_kept else config), thread_of(user, thread), user=user
