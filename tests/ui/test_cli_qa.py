@@ -185,7 +185,7 @@ def test_who_forgets_a_part_of_a_message_is_told_that_all_of_it_goes():
 
 def test_a_wish_that_no_fact_be_kept_says_what_still_holds_it():
     out = call("chat", "--thread", "t", *EXTRACT, stdin="My PIN is 9921, don't save that.\n\n")
-    assert "stategate memory forget --thread t this conversation" in out
+    assert "stategate memory forget --thread t this conversation, your words too" in out
     assert "forgot" in call("memory", "forget", "--thread", "t")
 
 

@@ -249,11 +249,11 @@ def forget_named(session: Session, result: StepRecord, out: Console, asks: bool)
     ids = [int(piece.id.removeprefix("fact:")) for piece in named]
     if not ids:
         if any(piece.kind == "forget" for piece in result.context.pieces):
-            which, erase = f"stategate memory list{of} numbers them", "stategate memory forget"
+            which, erase = f"stategate memory list{of} numbers the facts", "stategate memory forget"
             line = f"({which}; {erase} --all{of} forgets all"
             if _writes(session):
                 thread = shlex.quote(own_name_of(session.thread_id))
-                line += f", {erase} --thread {thread}{of} this conversation with all you wrote"
+                line += f", {erase} --thread {thread}{of} this conversation, your words too"
             line += ")"
             out.print(line, style="dim", markup=False, soft_wrap=True)
         return
