@@ -52,7 +52,10 @@ def forget_everywhere(
         banks = sorted(path.parent for path in (home() / "banks").rglob("bank.sqlite"))
     erased = memory.erase(user, ids, thread=thread, source=source)
     everything = ids is None and thread is None and source is None
+    traced = traces or home() / "traces.sqlite"
     named = {thread_of(user, thread)} if thread else set()
+    if everything:
+        named |= _own_threads(traced, user)
     threads = {*(one.thread_id for one in erased if one.thread_id), *named}
     texts = list(dict.fromkeys(one.text for one in erased if len(one.text) >= _TELLING))
     # Others may say the same words, and the user may have told them again elsewhere.
@@ -63,7 +66,7 @@ def forget_everywhere(
         "facts": len(erased),
         "store items": memory.erase_items(texts, user if everything else None),
         "trace steps": _clear_traces(
-            traces or home() / "traces.sqlite", erased, threads if thread else set(), texts, others
+            traced, erased, threads if thread or everything else set(), texts, others
         ),
         "checkpoints": deleted,
         "threads": cleared,
@@ -74,6 +77,13 @@ def forget_everywhere(
 
 def _is_there(place: Path | str) -> bool:
     return is_database(place) or Path(place).expanduser().exists()
+
+
+def _own_threads(place: Path | str, user: str) -> set[str]:
+    """Return the traced threads whose names say that they are the user's, also where no fact is."""
+    own = thread_of(user, "")
+    episodes = TraceStore(place).episodes() if own and _is_there(place) else []
+    return {row["thread_id"] for row in episodes if row["thread_id"].startswith(own)}
 
 
 def _clear_traces(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from stategate.language.sentences import clauses
 from stategate.language.words import CARDINALS, MONTHS, ORDINALS, WEEKDAYS
 
 _LISTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
@@ -138,7 +139,7 @@ def _tense(match: re.Match[str]) -> int:
     "until".
     """
     text = match.string.translate(_STOPS)
-    before = text[: match.start()].rpartition("\n")[2].split()
+    before = "".join(clauses(text[: match.start()].rpartition("\n")[2])[-1:]).split()
     after = text[match.end() :].partition("\n")[0].split()
     for word in (match[0].split()[0], *reversed(before), *after):
         verb = word.lower().replace("’", "'").removesuffix("n't").rpartition("'")[2]  # of "I'll"

@@ -131,14 +131,15 @@ def _question(resources: Resources, context: BuiltContext) -> tuple[str, Decisio
 
 def _forgetting(context: BuiltContext) -> Decision:
     """Ask back about the facts that a wish to forget speaks of: an actor forgets nothing itself."""
-    facts = [piece.says("said") or piece.says("fact") for piece in context.visible("forget")]
-    if not facts and any(piece.kind == "forget" for piece in context.pieces):
+    pieces = context.visible("forget")
+    facts = [(piece.says("said") or piece.says("fact"), piece.says("note")) for piece in pieces]
+    if any(piece.id == "any fact" for piece in context.pieces):
         unnamed = "I cannot tell which of the remembered facts you mean: name it, or forget all."
         return Decision(answer(unnamed), reason=f"{_NOT_YET}, and this message adds no fact")
     if not facts:
-        return Decision(answer("Nothing to forget was found."), reason="no fact is named")
+        return Decision(answer("Nothing to forget was found."), reason="no fact fits")
     what = "this" if len(facts) == 1 else f"these {len(facts)}"
-    named = " ".join(f'"{fact}"' for fact in facts)
+    named = " ".join(f'"{fact}" {rest}'.strip() for fact, rest in facts)
     return Decision(answer(f"Forget {what}? {named}"), reason=_NOT_YET)
 
 
@@ -204,7 +205,7 @@ class Extract(_Answering):
         quotes = best[: self.sentences]
         sources = "; ".join(f"[{n}] {one.source}" for n, one in enumerate(quotes, 1))
         texts = [f"{q.text} (until {q.until})" if q.until else q.text for q in quotes]
-        if len({q.source.startswith("memory ") for q in quotes}) == 2:  # say whose words they are
+        if len({bool(q.passage) for q in quotes}) == 2:  # documents' words, and what was told
             texts = [f"{text} [{n}]" for n, text in enumerate(texts, 1)]
         quoted = [text if text[-1] in '.!?)]"' else f"{text}." for text in texts[:-1]]
         reason = f"sentences from {sources}; {chance}"
@@ -212,10 +213,5 @@ class Extract(_Answering):
 
 
 def _repeats(text: str, other: str) -> bool:
-    """Say whether one is a part of the other, or differs in the day that memory puts in brackets.
-
-    Passages overlap, and a fact may stand beside the turn that told it.
-    """
-    terms, others = set(words(text)), set(words(other))
-    dated = others <= terms and "".join(terms - others).isdigit()
-    return text in other or other in text or terms <= others or dated
+    """Say whether one is a part of the other: passages overlap."""
+    return text in other or other in text or set(words(text)) <= set(words(other))

@@ -185,12 +185,17 @@ def quotables(context: BuiltContext, is_spoken: bool = False) -> list[Quotable]:
                 one = Quotable(text, "", _source_of(piece), "", until, current)
                 quotable.append(one)
                 if piece.kind == "fact":
-                    remembered[text] = one
+                    remembered[_as_said(text)] = one
                     # Recall puts what closed a fact, or is newer, before it.
                     current = current if until else text
     # What the conversation says has ended, or is older, where memory knows that it has.
-    by_text = {one.text: remembered.get(one.text, one) for one in reversed(quotable)}
-    return list(by_text.values())[::-1]
+    texts = ((_as_said(one.text), one) for one in reversed(quotable))
+    return list({text: remembered.get(text, one) for text, one in texts}.values())[::-1]
+
+
+def _as_said(text: str) -> str:
+    """Return a sentence without the day or the subject that memory puts in brackets."""
+    return re.sub(r" \((?:about: |\d{4})[^()]*\)", "", text)
 
 
 def _source_of(piece: Piece) -> str:

@@ -265,22 +265,29 @@ def _forgetting_context(
 ) -> BuiltContext:
     """Return a piece of the kind ``forget`` for each fact that a wish to forget names, and the wish.
 
-    One that names nothing ("Forget all I said") speaks of any: an empty piece says so.
+    An empty piece says that none fits, or that nothing is named ("Forget all I said").
     """
     parts = (part.text for part in read_sentences(wish) if part.purpose == "forget")
     things = [thing for part in parts for thing in named_things(part)]
     asked = [asked_of(thing, resources.embedder) for thing in things]
     facts = {fact.id: fact for one in asked for fact in store.matching(owner, one)}
     pieces = [
-        line_piece(f"fact:{number}", "forget", fact_line(fact), score=fact.score)
+        line_piece(f"fact:{number}", "forget", [*fact_line(fact), *_rest(fact)], score=fact.score)
         for number, fact in facts.items()
     ]
-    if not things and store.facts(owner):
-        pieces = [Piece("facts", "forget", "", (), 0, 0, None, (), "no fact is named")]
+    if not pieces:
+        which = "no fact" if things or not store.facts(owner) else "any fact"
+        pieces = [Piece(which, "forget", "", (), 0, 0, None, (), f"{which} may be meant")]
     told = told_part(wish, ("question", "forget"))
     # "My new one is 7" is about what is forgotten.
     about = " ".join(things) if told and is_follow_up(told) else ""
     return built([*pieces, _question(wish, about, request)[0]])
+
+
+def _rest(fact: Fact) -> list[Fragment]:
+    """Return what a fact holds beside its passage, as a number of words: it is forgotten, too."""
+    left = len(fact.text.split()) - len((fact.passage or fact.text).split())
+    return [Fragment(f"with the other {left} words of its message", role="note")] if left else []
 
 
 def fact_line(fact: Fact) -> list[Fragment]:

@@ -160,7 +160,7 @@ def _validity(rows: Sequence[Any]) -> dict[str, Any]:
     if ended and len(ended) == len(rows):
         last = max(rows, key=lambda row: row.at)
         return held | {"valid_to": last.at, "closed_by": last.closer}
-    return held | {"ended": tuple((row.at, row.text) for row in ended)}
+    return held | {"ended": tuple((row.at, row.text, row.closer) for row in ended)}
 
 
 class Erased(NamedTuple):

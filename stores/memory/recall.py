@@ -113,8 +113,9 @@ def recalled(db: sa.Connection, index: UserIndex, asked: Asked, limits: Limits) 
             score=float(max(meaning[place], 0.0)),
             passage=_holding(
                 index.best_passage(place, asked.words, asked.vector, asked.embedder),
-                known[place].ended,
+                known[place],
                 asked.as_of,
+                index,
             ),
             signals={name: round(float(row[place]), 4) for name, row in parts.items()},
         )
@@ -136,11 +137,11 @@ def recalled(db: sa.Connection, index: UserIndex, asked: Asked, limits: Limits) 
     return found
 
 
-def _holding(passage: str, ended: Sequence[tuple[float, str]], as_of: float | None) -> str:
-    """Return ``passage`` without the sentences that had ended by ``as_of``; all of it if none is left."""
+def _holding(passage: str, fact: Fact, as_of: float | None, index: UserIndex) -> str:
+    """Return ``passage`` without the sentences that had ended by ``as_of``; all if none is left."""
     holding = passage
-    for at, sentence in ended:
-        if as_of is None or at <= as_of:
+    for at, sentence, closer in fact.ended:
+        if as_of is None or _was_over(at, closer, as_of, index):
             holding = holding.replace(sentence, "")
     return " ".join(holding.split()) if holding.strip() else passage
 
@@ -244,8 +245,9 @@ def _refusal(
         )
     if asked.as_of is not None and fact.at > asked.as_of:
         return "later: said after the day that is asked about"
-    if asked.as_of is not None and _was_closed(fact, asked.as_of, index):
-        return f"closed: fact {fact.closed_by} ended it before that day"
+    by = fact.closed_by
+    if asked.as_of is not None and _was_over(fact.valid_to, by, asked.as_of, index):
+        return f"closed: fact {by} ended it before that day"
     if _plain(fact) in shown:
         return "duplicate"
     if len(shown) >= limits.facts:
@@ -258,12 +260,11 @@ def _plain(fact: Fact) -> str:
     return " ".join(f"{fact.speaker} {fact.text}".lower().split())
 
 
-def _was_closed(fact: Fact, as_of: float, index: UserIndex) -> bool:
-    """Say whether the fact no longer held, and what ended it had been said, by ``as_of``."""
-    if fact.valid_to is None or fact.valid_to > as_of:
-        return False
-    closer = None if fact.closed_by is None else index.place.get(fact.closed_by)
-    return closer is None or index.columns["at"][closer] <= as_of
+def _was_over(end: float | None, closer: int | None, as_of: float, index: UserIndex) -> bool:
+    """Say whether by ``as_of`` the ``end`` had come, and the fact that ended it had been told."""
+    place = index.place.get(closer or 0)
+    is_told = place is None or index.columns["at"][place] <= as_of
+    return is_told and end is not None and end <= as_of
 
 
 def signals(
@@ -363,13 +364,16 @@ def _is_before(fact: Fact, other: Fact) -> bool:
     """Say whether ``fact`` ended ``other``, is trusted more, or is newer and may have ended it.
 
     More trust counts between facts of the same: the trusted one is at least half as likely to answer.
-    A doubtful end counts between facts of one speaker that answer nearly as well.
+    A doubtful end counts between facts of one speaker that answer nearly as well, the end of a part
+    where what ended it answers as well.
     """
     if other.trust < TRUSTED <= fact.trust and fact.support >= other.support / 2:
+        return True
+    ended_part = any(closer == fact.id for *_, closer in other.ended)
+    if other.closed_by == fact.id or (ended_part and fact.support >= other.support):
         return True
     is_newer = (fact.speaker, fact.trust) == (other.speaker, other.trust) and fact.at > other.at
     is_equal = min(fact.support, other.support) >= _ANSWERS
     is_equal = is_equal and abs(fact.support - other.support) <= _EQUALLY
-    if is_newer and is_equal and other.valid_to is None:
-        return end_chances([(other.text, fact.text)])[0] >= _MAY_END
-    return other.closed_by == fact.id
+    may_end = is_newer and is_equal and other.valid_to is None
+    return may_end and end_chances([(other.text, fact.text)])[0] >= _MAY_END

@@ -55,7 +55,8 @@ class Fact:
     is not shown ("" if it is).
 
     ``valid_to`` is when later turns ended all that it states (None: it holds), ``closed_by`` the fact
-    that ended the last of it. ``ended`` are its sentences that ended while others hold, and when.
+    that ended the last of it. ``ended`` are its sentences that ended while others hold: when,
+    which, and by which fact.
     """
 
     id: int
@@ -70,7 +71,7 @@ class Fact:
     valid_from: float | None = None
     valid_to: float | None = None
     closed_by: int | None = None
-    ended: tuple[tuple[float, str], ...] = ()
+    ended: tuple[tuple[float, str, int], ...] = ()
     score: float = 0.0
     support: float = 0.0
     passage: str = ""

@@ -19,7 +19,7 @@ _LETTERS = 8_000  # of a turn that are read
 _STATING = ("statement", "correction", "wish")
 #: Times that greetings and thanks name.
 _GREETED = frozenset(["today", "tonight", "this morning", "this afternoon", "this evening"])
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_WORD = re.compile(r"[^\W\d_]{2,}(?:['’][^\W\d_]+)?")
 
 
 def extract_statements(text: str, speaker: str, at: float) -> tuple[Statement, ...]:

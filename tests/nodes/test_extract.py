@@ -158,6 +158,23 @@ def test_a_turn_and_its_fact_are_quoted_once():
         assert answered(decide("When does the ferry leave?", *pieces).action).count("ferry") == 1
 
 
+def test_what_has_ended_is_not_quoted_from_the_conversation_as_if_it_held():
+    words = "My knee hurts since Wednesday."
+    turn = piece_of("history", ("speaker", "User"), ("lead", ": "), ("said", words))
+    for added in (" (2026-11-25)", " (about: shin)", ""):
+        said = f"My knee hurts since Wednesday{added}." if "20" in added else words + added
+        day = ("day", "2026-11-28"), ("until", " (until 2026-11-28)")
+        fact = piece_of("fact", *day, ("lead", ': "'), ("said", said))
+        answer_text = answered(decide("How is my knee?", turn, fact, threshold=0).action)
+        assert (answer_text.count("knee"), "(until" in answer_text) == (1, True)
+
+
+def test_the_words_of_the_user_and_of_a_document_are_told_apart():
+    turn = piece_of("history", ("speaker", "User"), ("said", "The keeper of my boat is Ana."))
+    text = answered(decide("Who is the keeper?", turn, PASSAGE, threshold=0).action)
+    assert "[1]" in text
+
+
 def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
     told = [
         fact_piece("2026-05-01", "When does the ferry to Langeoog leave?"),

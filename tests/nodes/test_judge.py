@@ -38,6 +38,16 @@ def test_of_a_fact_that_ended_in_part_the_rest_is_shown(home):
     assert before == ["I work at Siemens as an electrician. My dog is called Rex."]
 
 
+def test_what_ended_a_part_stands_before_the_rest_and_ends_it_once_it_was_said(home):
+    memory = Memory(user="ana")
+    memory.remember("My dentist is Dr Wu. I live in Oslo.", at="2024-01-01")
+    memory.remember("I moved to Bergen last month.", at="2024-08-01")
+    assert memory.recall("Where do I live?")[0].passage == "I moved to Bergen last month."
+    assert memory.recall("Who is my dentist?")[0].passage == "My dentist is Dr Wu."
+    [before] = memory.recall("Where do I live?", as_of="2024-07-10")
+    assert before.passage == "My dentist is Dr Wu. I live in Oslo."
+
+
 def test_it_is_trained_by_memories_and_articles_and_calibrated(tmp_path):
     rows = (
         {"question": "What floats?", "is_impossible": False, "answers": [{"text": "Boats"}]},

@@ -42,6 +42,7 @@ def words(facts):
         ("We bought the boat in June.", "2022-06"),
         ("She works nights until Monday.", "2023-05-29"),
         ("She held a room until Monday.", "2023-05-22"),
+        ("My oven is old and it broke down on Sunday.", "2023-05-21"),
         ("She may come.", None),
         ("the 31st of Juneau", None),
         ("5/6/2023", None),
@@ -218,7 +219,9 @@ def test_a_date_that_is_the_value_is_not_when_it_began_to_hold(user_memory):
     assert moved.valid_from < 1_690_000_000
 
 
-@pytest.mark.parametrize("text", ["Good morning, nice weather today!", "Can you help me?", "👍"])
+@pytest.mark.parametrize(
+    "text", ["Good morning, nice weather today!", "Can you help me?", "👍", "y"]
+)
 def test_small_talk_is_refused_with_a_reason(user_memory, text):
     written = user_memory.remember(text, speaker="Ana")
     assert (written.outcome, written.fact) == ("refused", None)

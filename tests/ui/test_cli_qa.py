@@ -169,7 +169,7 @@ def test_a_wish_to_forget_names_the_facts_and_asks_back():
     assert "forgot 1 of 1" in out
     out = call("ask", "Forget everything you know about me.", *EXTRACT)
     assert "I cannot tell which" in out
-    assert "stategate memory forget --all forgets" in out
+    assert "stategate memory forget --all forgets all" in out
     (left,) = json.loads(call("memory", "list", "--json", "-"))
     assert left["text"] == "My cat is called Miso."
     call("ask", "Forget my cat, I have a dog called Rex.", "--remember", *EXTRACT)
@@ -180,9 +180,32 @@ def test_a_wish_to_forget_names_the_facts_and_asks_back():
     assert "Rex" in out.partition("Miso")[0]
 
 
+def test_who_forgets_a_part_of_a_message_is_told_that_all_of_it_goes():
+    walks = " ".join(f"On walk {n} we saw {n} herons by the old stone bridge." for n in range(12))
+    call("ask", f"My dentist is Dr Wu. {walks} My cat is Miso.", "--remember", *EXTRACT)
+    assert "with the other" in call("ask", "Please forget my cat.", "--remember", *EXTRACT)
+
+
+def test_a_wish_that_no_fact_be_kept_says_what_still_holds_it():
+    out = call("chat", "--thread", "t", *EXTRACT, stdin="My PIN is 9921, don't save that.\n\n")
+    assert "stategate memory forget --thread t this conversation, your words too" in out
+    assert "forgot" in call("memory", "forget", "--thread", "t")
+
+
+def test_of_a_user_who_is_forgotten_no_question_and_no_name_is_left():
+    for text, thread in (("I sail.", "a"), ("What is my pulse?", "a"), ("Who am I?", "b")):
+        call("ask", text, "--user", "kim lee", "--thread", thread, *EXTRACT)
+    call("ask", "What is a boat?", "--user", "bo", "--thread", "a", *EXTRACT)
+    call("memory", "forget", "--all", "--user", "kim lee")
+    for text in ("kim%20lee", "What is my pulse?", "Who am I?"):
+        assert "not a byte" in call("memory", "prove-forgotten", text)
+    assert "traces" in refused("memory", "prove-forgotten", "What is a boat?")
+
+
 def test_what_is_kept_and_forgotten_is_said_with_whose_it_is():
     text = "My cello teacher is Ludmila."
     assert "not remembered: --remember keeps it" in call("ask", text, *EXTRACT)
+    assert "not a byte" in call("memory", "prove-forgotten", text)
     out = call("ask", text, "--remember", "--user", "kim lee", *EXTRACT)
     assert "stategate memory forget 1 --user 'kim lee' undoes it" in out
     out = run_command("memory", "forget", "1", "999", "--user", "kim lee").output
@@ -305,6 +328,6 @@ def test_one_page_less_is_told_by_the_exit_code(notes):
 
 
 def test_an_episode_that_nobody_scores_has_no_reward(notes):
-    call("ask", "What is the boat called?", "--corpus", notes, *EXTRACT)
+    call("ask", "What is the boat called?", "--corpus", notes, "--remember", *EXTRACT)
     (row,) = TraceStore(home() / "traces.sqlite").episodes()
     assert row["reward"] is None

@@ -27,11 +27,12 @@ from stategate.nodes.resources import Resources
 from stategate.nodes.retrieval.ranking import bm25
 from stategate.nodes.retrieval.remember import owned_by
 from stategate.nodes.write_memory.long_term import LongTermMemory, memory_place
+from stategate.nodes.write_memory.trace import Trace
 from stategate.stores.corpus.chunking import Passage
 from stategate.stores.corpus.corpus import corpus_names
 from stategate.stores.errors import UserError
 from stategate.stores.files import user_path
-from stategate.stores.home import is_home_kept, new_thread, this_user, thread_of
+from stategate.stores.home import is_home_kept, new_thread, own_name_of, this_user, thread_of
 from stategate.stores.memory.long_term import LongTerm
 from stategate.stores.settings import (
     Commas,
@@ -147,8 +148,10 @@ def open_session(
     corpus = settings.corpus or env.corpus
     if corpus not in (env.corpus, *corpus_names()) and user_path(corpus).exists():
         corpus = str(user_path(corpus).resolve())  # read again from another folder
-    writers = (params for params in config.memory if remembers or params.kind != "long_term")
-    changed = {"env": env.model_copy(update={"corpus": corpus}), "memory": tuple(writers)}
+    parts = config.memory
+    if not remembers:  # nor a trace in this home
+        parts = tuple(p for p in parts if p.kind != "long_term" and p != Trace())
+    changed = {"env": env.model_copy(update={"corpus": corpus}), "memory": parts}
     config = config.model_copy(update=changed)
     session = Session(
         build_graph(config.durable() if is_kept else config), thread_of(user, thread), user=user
@@ -246,8 +249,12 @@ def forget_named(session: Session, result: StepRecord, out: Console, asks: bool)
     ids = [int(piece.id.removeprefix("fact:")) for piece in named]
     if not ids:
         if any(piece.kind == "forget" for piece in result.context.pieces):
-            which = f"stategate memory list{of} numbers them"
-            line = f"({which}; stategate memory forget --all{of} forgets)"
+            which, erase = f"stategate memory list{of} numbers the facts", "stategate memory forget"
+            line = f"({which}; {erase} --all{of} forgets all"
+            if _writes(session):
+                thread = shlex.quote(own_name_of(session.thread_id))
+                line += f", {erase} --thread {thread}{of} this conversation, your words too"
+            line += ")"
             out.print(line, style="dim", markup=False, soft_wrap=True)
         return
     numbers = " ".join(map(str, ids))

@@ -27,7 +27,7 @@ from stategate.ui.app.workspace import Workspace
 #: Kinds that make sense for a conversation; others are for Settings and YAML.
 _CONTEXTS = ("recall", "rico", "query_rag")
 _ACTORS = ("extract", "answer")
-_FORGET = "To forget: Memory tab, click a fact, then the red button Forget fact. Facts:"
+_FORGET = "To forget: Memory tab, click a fact, then the red button Forget fact. Named here:"
 _NAMED = 12  # files of an upload that its summary names
 _LOOK = 0.25  # seconds between two looks at an answer that is being written
 _FACTS = 8  # of long-term memory that stand beside the conversation
@@ -203,7 +203,7 @@ def _choices(names: Sequence[str], now: str) -> dict[str, Any]:
 
 def _told(last: StepRecord) -> Markup:
     """Draw what is to be known of an answer: facts that are to be forgotten, or what fell back."""
-    if named := [piece.id.removeprefix("fact:") for piece in last.context.visible("forget")]:
+    if named := [p.id.removeprefix("fact:") for p in last.context.pieces if p.kind == "forget"]:
         return note(f"{_FORGET} {', '.join(named)}.")
     fallback = last.decision.fallback
     return note(fallback, "warn") if fallback else Markup()
