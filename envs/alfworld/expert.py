@@ -22,7 +22,13 @@ from stategate.envs.alfworld.reading import (
     place_in,
     things_in,
 )
-from stategate.language.instruction.goals import TaskKind, is_hinted, rank_names, read_goal
+from stategate.language.instruction.goals import (
+    GoalReading,
+    TaskKind,
+    is_hinted,
+    rank_names,
+    read_goal,
+)
 
 _MOST = 40  # goals of an instruction that are considered
 _LEAST = 0.002  # probability, beside the likeliest goal's, of the least likely
@@ -54,19 +60,18 @@ class Goal:
 
 @lru_cache(maxsize=4096)
 def possible_goals(
-    instruction: str,
+    reading: GoalReading,
     places: frozenset[str] = frozenset(),
     things: frozenset[str] = frozenset(),
     usable: frozenset[str] = frozenset(),
     is_searched: bool = True,
 ) -> tuple[tuple[Goal, float], ...]:
-    """Return the goals that ``instruction`` may mean with probabilities, the likeliest first.
+    """Return the goals that an instruction may mean with probabilities, the likeliest first.
 
     ``places`` and ``things`` are kinds that the room shows; without any, all trained names compete.
     ``usable`` are those that the page offers to use: its lamps. Until the room ``is_searched``, what
     it shows but nothing in the instruction hints at is hardly a goal.
     """
-    reading = read_goal(instruction)
     named = rank_names(reading, "thing", things)
     if not is_searched:
         hints = {name: is_hinted(reading, "thing", name) for name in things}
@@ -87,7 +92,7 @@ def possible_goals(
 
 def likeliest_goal(instruction: str) -> Goal:
     """Return the likeliest goal of ``instruction`` without a room."""
-    return possible_goals(instruction)[0][0]
+    return possible_goals(read_goal(instruction))[0][0]
 
 
 def _goal(kind: TaskKind, thing: str, place: str) -> Goal:
@@ -211,7 +216,7 @@ def goal_here(instruction: str, knowledge: Knowledge) -> Goal:
         return chance * (_DONE if _is_reached(goal, knowledge) else 1.0)
 
     shown = frozenset(map(kind_of, places)), frozenset(things), frozenset(usable)
-    goals = possible_goals(instruction, *shown, unseen <= _UNSEEN)
+    goals = possible_goals(read_goal(instruction), *shown, unseen <= _UNSEEN)
     return max(goals, key=lambda pair: weight(*pair))[0]
 
 

@@ -14,6 +14,8 @@ from stategate.envs.alfworld.pddl import read_domain, read_problem
 from stategate.envs.alfworld.view import AlfWorldView
 from stategate.envs.protocols import View
 from stategate.envs.webshop.view import WebShopView
+from stategate.language.instruction.goals import adopt
+from stategate.language.instruction.parsed import tags_of
 from stategate.nodes.retrieval.align import is_understood, unsure_parts
 from stategate.stores.errors import UserError
 from tests.kit import DATA, golden
@@ -210,6 +212,14 @@ def test_a_goal_that_was_reached_in_vain_is_not_tried_again_and_again():
 )
 def test_words_that_training_never_saw_do_not_lock_it_in(sample, game, said):
     assert searched(sample, {"game": game, "say": said}, steps=40)[0]
+
+
+def test_a_wrong_kind_of_task_from_another_reader_does_not_lock_it_in(sample):
+    said, quotes = "Warm up a saucer, then the worktop is its place.", {"thing": ["saucer"]}
+    assert likeliest_goal(said).count == 1
+    adopt(said, tags_of(said, {**quotes, "place": ["worktop"]}, None, None), "two")
+    assert likeliest_goal(said).count == 2  # what the former reader said is forgotten
+    assert searched(sample, {"game": 83, "say": said}, steps=50)[0]
 
 
 def test_a_goal_that_cannot_be_carried_out_is_given_up(sample):
