@@ -59,7 +59,8 @@ _AND_A_HALF = "[ -]and[ -]a[ -]half"
 _APART = "[0-9]{{1,3}}(?:[{}][0-9]{{3}})+(?![0-9])(?:[.,][0-9]+)?"
 _SPACED = _APART.format(" \u00a0\u2009\u202f")
 _DIGITS_RUN = (
-    rf"{_APART.format(chr(39))}|(?<=[$€£]){_SPACED}(?={_COUNTS_NOTHING})|{_SPACED}(?={_CURRENCY})"
+    rf"{_APART.format(chr(39))}|(?:(?<=[$€£])|(?<=[$€£]\s)){_SPACED}(?={_COUNTS_NOTHING})"
+    rf"|{_SPACED}(?={_CURRENCY})"
     r"|(?<=[$€£])\.[0-9]+|[0-9]+(?:[.,][0-9]+)*"
 )
 #: Letter sizes come first, in one spelling: "xx-large", "xxl", "2xl" and "2x-large" are one token.
@@ -73,7 +74,7 @@ _TOKEN = re.compile(
     rf"|(?P<digits>{_DIGITS_RUN})(?:[ -](?P<times>{'|'.join(_TIMES)})(?![^\W\d_])"
     rf"|(?P<half>{_AND_A_HALF}))?|[^\W\d_]+|[$€£¢<>\"']"
 )
-_MARKS = {"’": "'", "“": '"', "”": '"', "″": '"', "×": "x"}
+_MARKS = {"’": "'", "“": '"', "”": '"', "″": '"', "×": "x", "≤": "<", "≥": ">"}
 _DIGITS = frozenset("0123456789")
 _CLOSE = 0.015  # relative difference of amounts that are the same in other units
 
@@ -117,7 +118,7 @@ class Token:
 @lru_cache(maxsize=65536)
 def tokens(text: str) -> tuple[Token, ...]:
     """Return the tokens of ``text``, in order; a unit belongs to the number before it."""
-    plain = _plain(text)
+    plain = with_plain_marks(text)
     raw: list[Token] = []
     for match in _TOKEN.finditer(plain):
         word, (start, end) = match[0], match.span()
@@ -137,7 +138,7 @@ def tokens(text: str) -> tuple[Token, ...]:
         elif match["digits"]:
             word = match["digits"]
             value = number_value(word) * _TIMES.get(match["times"], 1) + 0.5 * bool(match["half"])
-            is_money = plain[start - 1 : start] in _SIGNS or "." in word
+            is_money = plain[max(start - 2, 0) : start].strip()[-1:] in _SIGNS or "." in word
             if is_money and re.match(r"k(?![^\W\d_])", plain[end:]):
                 value, end = value * 1000, end + 1  # $2k, 1.5k
             raw.append(_number(value, word, start, end))
@@ -196,7 +197,7 @@ def number_value(digits: str) -> float:
     return float(head.replace(",", "").replace(".", "") + "." + tail)
 
 
-def _plain(text: str) -> str:
+def with_plain_marks(text: str) -> str:
     """Return ``text`` in small letters and plain marks; places stay as they are."""
     return "".join(_MARKS.get(c, c if len(c.lower()) > 1 else c.lower()) for c in text)
 

@@ -22,7 +22,13 @@ from stategate.envs.alfworld.reading import (
     place_in,
     things_in,
 )
-from stategate.language.instruction.goals import TaskKind, is_hinted, rank_names, read_goal
+from stategate.language.instruction.goals import (
+    GoalReading,
+    TaskKind,
+    is_hinted,
+    rank_names,
+    read_goal,
+)
 
 _MOST = 40  # goals of an instruction that are considered
 _LEAST = 0.002  # probability, beside the likeliest goal's, of the least likely
@@ -54,19 +60,18 @@ class Goal:
 
 @lru_cache(maxsize=4096)
 def possible_goals(
-    instruction: str,
+    reading: GoalReading,
     places: frozenset[str] = frozenset(),
     things: frozenset[str] = frozenset(),
     usable: frozenset[str] = frozenset(),
     is_searched: bool = True,
 ) -> tuple[tuple[Goal, float], ...]:
-    """Return the goals that ``instruction`` may mean with probabilities, the likeliest first.
+    """Return the goals that an instruction may mean with probabilities, the likeliest first.
 
     ``places`` and ``things`` are kinds that the room shows; without any, all trained names compete.
     ``usable`` are those that the page offers to use: its lamps. Until the room ``is_searched``, what
     it shows but nothing in the instruction hints at is hardly a goal.
     """
-    reading = read_goal(instruction)
     named = rank_names(reading, "thing", things)
     if not is_searched:
         hints = {name: is_hinted(reading, "thing", name) for name in things}
@@ -87,7 +92,7 @@ def possible_goals(
 
 def likeliest_goal(instruction: str) -> Goal:
     """Return the likeliest goal of ``instruction`` without a room."""
-    return possible_goals(instruction)[0][0]
+    return possible_goals(read_goal(instruction))[0][0]
 
 
 def _goal(kind: TaskKind, thing: str, place: str) -> Goal:
@@ -111,7 +116,7 @@ class Knowledge:
     been: set[str] = field(default_factory=set)
     #: Places visited with anything in hand.
     carried_to: set[str] = field(default_factory=set)
-    #: (thing, place or lamp, states) of each thing that was put down or held under a lamp.
+    #: (thing, place or lamp, states) of each thing held under a lamp, put down, or beside such a one.
     placed: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)
 
     def learn(self, action: str, answer: str) -> None:
@@ -139,7 +144,8 @@ class Knowledge:
         elif command.verb == "put":
             self.hand = ""
             self.seen.setdefault(place, []).append(command.thing)
-            self._place(command.thing, place)
+            for thing in self.seen[place]:  # others may stand there already
+                self._place(thing, place)
         elif command.verb in ("use", *STATES):
             self.states.setdefault(command.thing, set()).add(command.verb)
             self.been = set()
@@ -184,14 +190,14 @@ def knowledge_of(events: Sequence[tuple[str, str]], page: str, actions: Sequence
 def goal_here(instruction: str, knowledge: Knowledge) -> Goal:
     """Return the likeliest goal of ``instruction`` in this room.
 
-    An unseen thing becomes less likely with every place that was searched, a state with every place
-    where what was in hand could not be changed. A target that does not take the thing is unlikely; a
-    goal that was reached while the game went on is ruled out.
+    A thing of which too few were seen becomes less likely with every place that was searched, a state
+    with every place where what was in hand could not be changed. A target that does not take the thing
+    is unlikely; a goal that was reached while the game went on is ruled out.
     """
     places = {command_of(a).place for a in knowledge.actions if a.startswith("go to ")}
     places = {*places, *knowledge.seen, *knowledge.closed, knowledge.at} - {""}
-    things = {kind_of(thing) for here in knowledge.seen.values() for thing in here}
-    things |= {kind_of(knowledge.hand)} - {""}
+    named = {thing for here in knowledge.seen.values() for thing in here} | {knowledge.hand}
+    things = Counter(kind_of(thing) for thing in named - {""})
     unseen = max(1.0 - len(knowledge.seen) / max(len(places), 1), _UNSEEN)
     untried = max(1.0 - len(knowledge.carried_to) / max(len(places), 1), _DONE)
     reached = set().union(*knowledge.states.values())
@@ -201,7 +207,7 @@ def goal_here(instruction: str, knowledge: Knowledge) -> Goal:
 
     def weight(goal: Goal, chance: float) -> float:
         lamp = unseen if goal.is_light and goal.target not in things else 1.0
-        chance *= lamp * (1.0 if goal.thing in things else unseen)
+        chance *= lamp * (1.0 if things[goal.thing] >= goal.count else unseen)
         if goal.state and goal.state not in reached:
             return chance * untried
         if goal.thing == kind_of(knowledge.hand) and not goal.is_light and goal.target not in open_:
@@ -210,7 +216,7 @@ def goal_here(instruction: str, knowledge: Knowledge) -> Goal:
         return chance * (_DONE if _is_reached(goal, knowledge) else 1.0)
 
     shown = frozenset(map(kind_of, places)), frozenset(things), frozenset(usable)
-    goals = possible_goals(instruction, *shown, unseen <= _UNSEEN)
+    goals = possible_goals(read_goal(instruction), *shown, unseen <= _UNSEEN)
     return max(goals, key=lambda pair: weight(*pair))[0]
 
 

@@ -35,19 +35,20 @@ _UNKNOWN = 0.5  # probability that the name is none of training's, from which me
 _MEANT = 0.5  # cosine from which words may mean the same
 _FLOOR = 1e-4
 _EXACT = 5.0  # log odds
+_ADOPTED = 0.9  # weight of the kind of task that another reader names, which may be wrong
 
 #: Names with probabilities, the most probable first.
 Candidates = tuple[tuple[str, float], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GoalReading:
     """A parsed goal: probabilities of task kinds and of names, and where the text names them."""
 
     text: str
     kind: tuple[tuple[TaskKind, float], ...]
-    chances: Mapping[str, Mapping[str, float]] = field(hash=False, compare=False, repr=False)
-    spans: Mapping[str, tuple[int, int]] = field(hash=False, compare=False, repr=False)
+    chances: Mapping[str, Mapping[str, float]] = field(repr=False)
+    spans: Mapping[str, tuple[int, int]] = field(repr=False)
 
 
 def sentence_features(words: Sequence[str]) -> list[str]:
@@ -87,7 +88,8 @@ def read_goal(text: str) -> GoalReading:
     sizes = [len(labels(part)) for part in ("kind", "thing", "place")]
     kind, thing, place = (softmax(part) for part in np.split(logits, np.cumsum(sizes)[:-1]))
     if text in ADOPTED and ADOPTED[text][1]:
-        kind = np.array([float(name == ADOPTED[text][1]) for name in KINDS])
+        adopted = np.array([float(name == ADOPTED[text][1]) for name in KINDS])
+        kind = _ADOPTED * adopted + (1 - _ADOPTED) * kind
     kinds = sorted(zip(KINDS, kind.tolist(), strict=True), key=lambda pair: -pair[1])
     chances = {
         name: dict(zip(labels(name), own.tolist(), strict=True))

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from stategate.language.amounts import LETTER_SIZES, Token, tokens
+from stategate.language.amounts import LETTER_SIZES, Token, tokens, with_plain_marks
 from stategate.language.instruction.weights import Floats, softmax
 from stategate.language.sentence_model import adapted_model
 
@@ -49,7 +49,7 @@ def _tagged(text: str) -> Floats:
     tags[_READ:, TAGS.index("talk")] = 1
     for first in range(0, min(len(words), _READ), _AT_ONCE):
         part = words[first : min(first + _AT_ONCE, _READ)]
-        tags[first : first + len(part)] = _tagged_part(text, part)
+        tags[first : first + len(part)] = _tagged_part(with_plain_marks(text), part)
     return tags
 
 

@@ -14,6 +14,8 @@ from stategate.envs.alfworld.pddl import read_domain, read_problem
 from stategate.envs.alfworld.view import AlfWorldView
 from stategate.envs.protocols import View
 from stategate.envs.webshop.view import WebShopView
+from stategate.language.instruction.goals import adopt
+from stategate.language.instruction.parsed import tags_of
 from stategate.nodes.retrieval.align import is_understood, unsure_parts
 from stategate.stores.errors import UserError
 from tests.kit import DATA, golden
@@ -185,16 +187,39 @@ def test_the_searching_expert_wins_where_it_can_look_everywhere(sample):
     assert all(searched(sample, {"game": name})[0] for name in sample.games[::10])
 
 
+def test_a_goal_that_was_reached_in_vain_is_not_tried_again_and_again():
+    """Where one of two stood there already, taking the other back undoes nothing."""
+    start = "You see a rack 1, and a bench 1."
+    events = [
+        ("", start),
+        ("go to bench 1", "On the bench 1, you see a jug 2, and a jug 1."),
+        ("take jug 1 from bench 1", "You pick up the jug 1 from the bench 1."),
+        ("move jug 1 to bench 1", "You move the jug 1 to the bench 1."),
+        ("take jug 1 from bench 1", "You pick up the jug 1 from the bench 1."),
+    ]
+    known = knowledge_of(events, "", ("go to rack 1", "move jug 1 to bench 1"))
+    assert goal_here("put two jugs on a bench", known).thing != "jug"
+
+
 @pytest.mark.parametrize(
     ("game", "said"),
     [
         (12, "Study the jug under a lamp."),  # what the page offers to use is the lamp
         (18, "Check your glasses in the light of the reading lamp."),  # spectacles
         (35, "Leave a pair of glasses on the bookcase."),
+        (83, "Saucer should be hot and staying on the worktop"),  # read as two; there is one
     ],
 )
 def test_words_that_training_never_saw_do_not_lock_it_in(sample, game, said):
     assert searched(sample, {"game": game, "say": said}, steps=40)[0]
+
+
+def test_a_wrong_kind_of_task_from_another_reader_does_not_lock_it_in(sample):
+    said, quotes = "Warm up a saucer, then the worktop is its place.", {"thing": ["saucer"]}
+    assert likeliest_goal(said).count == 1
+    adopt(said, tags_of(said, {**quotes, "place": ["worktop"]}, None, None), "two")
+    assert likeliest_goal(said).count == 2  # what the former reader said is forgotten
+    assert searched(sample, {"game": 83, "say": said}, steps=50)[0]
 
 
 def test_a_goal_that_cannot_be_carried_out_is_given_up(sample):

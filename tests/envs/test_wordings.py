@@ -81,6 +81,8 @@ def test_pages_show_the_sentence_and_the_task_stays(load):
         ("Price: $5.0 to $9.0", 5.0),
         ("Price: $0.01 - $9,000.00", 9000.0),
         ("Price: $9.000,00", 9000.0),
+        ("Price: $ 9 000", 9000.0),
+        ("Price: $ 9k", 9000.0),
         ("Rating: N.A.", None),
     ],
 )
@@ -108,6 +110,7 @@ def test_buying_above_a_stated_limit_is_refused():
         ("$.75", (0.75,)),
         ("30¢", (0.3,)),
         ("2 450,00 €", (2450.0,)),
+        ("€ 2 450,00", (2450.0,)),
         (7.25, (7.25,)),
         ("$4.00 to $6.50", (4.0, 6.5)),
         ("3 for $7", None),

@@ -67,6 +67,8 @@ def test_limits_are_read_however_they_are_said():
         ("a sofa under 2 400 euros", None, 2400.0),
         ("a sofa, at most 3'100 dollars", None, 3100.0),
         ("plates under 2 dozen dollars", None, 24.0),
+        ("a desk ≥ 150 dollars", 150.0, None),
+        ("a desk, price ≥ 60 and ≤ 90", 60.0, 90.0),
         ("a clock between $70 and $30", 30.0, 70.0),
         ("spoons under 20 dollars 50 pieces", None, 20.0),
     ],

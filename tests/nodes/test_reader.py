@@ -16,6 +16,8 @@ def test_a_models_reading_is_taken_and_an_unreadable_one_is_not():
     read_by_model(Resources(FakeLlm(replies=("no idea",))), wish)
     assert read_goal(wish) == learned
     read_by_model(Resources(FakeLlm(replies=(json.dumps(reply),))), wish)
-    assert read_goal(wish).kind[0] == ("heat", 1.0)
+    kind, chance = read_goal(wish).kind[0]
+    assert kind == "heat"
+    assert 0.9 <= chance < 1  # a model may be wrong, too
     assert parse(wish).limit.high == 30
     assert rank_names(read_goal(wish), "thing")[0][0] == "mug"
