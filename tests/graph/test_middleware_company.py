@@ -1,17 +1,20 @@
 """The middleware beside what agents bring: orphans, pictures, tools as mappings, approvals."""
 
 import json
+import time
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.tools import tool
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from stategate.envs.messages.history import names_of, tokens_in
+from stategate.evals.replay import orphans_in
 from stategate.graph.middleware import ContextMiddleware, recalled
 from stategate.nodes.build_context.messages import planner
 from stategate.stores.errors import UserError
@@ -23,10 +26,13 @@ from tests.graph.test_middleware import (
     agent_of,
     look_round,
     messages_read,
+    read_page,
     size_of,
     working_thread,
 )
 from tests.kit import Scripted
+
+RECALLING = StructuredTool.from_function(lambda number: "", name="recall", description="Ours.")
 
 
 def test_a_result_without_its_call_is_noted_and_can_be_recalled() -> None:
@@ -53,6 +59,59 @@ def test_an_image_without_words_goes_last_and_its_note_says_what_it_was() -> Non
     assert "[no text]" in note.text
     name = note.text.partition(' "[no text]"')[0][-5:]
     assert recalled(name, messages, 900) == "human: [no text]"
+
+
+@pytest.mark.parametrize("given", [[read_page], [read_page, RECALLING]], ids=["page", "recall"])
+def test_a_preview_is_what_the_call_reads(given: list[Any]) -> None:
+    model, middleware = Recorder(calls=9), ContextMiddleware(budget=2000)
+    ended = create_agent(model, given, middleware=[middleware], system_prompt="Read.").invoke(ASK)
+    shown = middleware.preview(ended["messages"][:-1], SystemMessage("Read."), given)
+    assert list(shown.messages) == model.prompts[-1][1:]
+
+
+@pytest.mark.parametrize("kind", ["search_result", "document", "input_text"])
+def test_a_long_text_in_a_block_of_any_kind_counts(kind: str) -> None:
+    asked, result = look_round(1)
+    block = {"type": kind, "content": [{"type": "text", "text": f"{WORDS} " * 100}]}
+    messages = [HumanMessage("Look."), asked, result.model_copy(update={"content": [block]})]
+    shown = ContextMiddleware(budget=4000).preview(messages)
+    assert shown.messages[-1] is messages[-1], "no empty text is added: providers refuse it"
+    assert shown.audit.over_by > tokens_in(WORDS) * 80
+
+
+@pytest.mark.parametrize("bound", [{"tags": ["x"]}, None], ids=["config", "retry"])
+def test_a_bound_model_answers_without_tools(bound: Any) -> None:
+    model = FakeListChatModel(responses=["fine"])
+    runs: Any = model.with_config(bound) if bound else model.with_retry()
+    agent = create_agent(runs, [], middleware=[ContextMiddleware()])
+    assert agent.invoke(ASK)["messages"][-1].text == "fine"
+
+
+def test_messages_of_one_id_and_calls_of_one_id_are_all_read() -> None:
+    messages: list[Any] = [HumanMessage("Look at all.", id="x")]
+    for number in range(12):
+        pair = [look_round(2 * number + i, 60, "call_0") for i in (0, 1)]
+        calls = [call for asked, _ in pair for call in asked.tool_calls]
+        messages += [AIMessage("", tool_calls=calls, id="x"), *(result for _, result in pair)]
+        messages[-1].id = messages[-2].id = "x"
+        shown = ContextMiddleware(budget=2500).preview(messages)
+        assert [m.type for m in shown.messages[-3:]] == ["ai", "tool", "tool"]
+        assert orphans_in(shown.messages) == 0
+    assert {row.fate for row in shown.audit.rows} <= {"left out", "shortened", "note"}
+    assert not shown.audit.over_by
+
+
+@pytest.mark.parametrize("role", ["user", "call"])
+def test_a_huge_request_or_call_costs_little(role: str) -> None:
+    huge = "".join(f"row {i} holds {i * 7}\n" for i in range(250_000))
+    said = HumanMessage(huge if role == "user" else "Write it.", id="h")
+    asked, result = look_round(1)
+    asked.tool_calls[0]["args"] = {"text": huge if role == "call" else ""}
+    middleware = ContextMiddleware(budget=4000)
+    middleware.preview([HumanMessage("Load the scorer."), *look_round(2)])
+    started = time.process_time()
+    middleware.preview([said, asked, result, *look_round(3)])
+    assert time.process_time() - started < 1.0
 
 
 def test_a_tool_that_is_given_as_a_mapping_keeps_its_name_recall() -> None:
