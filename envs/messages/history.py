@@ -150,12 +150,11 @@ def _block_tokens(block: Block) -> int:
     reasoning = block.get("thinking") or block.get("reasoning")
     if isinstance(reasoning, str):
         return tokens_in(reasoning)
-    # Four bytes a token. More than 8,000 without a space are base64: an image's tokens for 200,000.
     text = json.dumps(block, default=str, ensure_ascii=False)
     data = max(text.split(), key=len)
-    if len(data) > 8000 and data.isascii():
+    if len(data) > 4000 and data.isascii() and data.count('"') < 3:  # base64
         return IMAGE_TOKENS * max(1, len(text) // 200_000)
-    return len(text.encode(errors="replace")) // 4
+    return tokens_in(text)
 
 
 # Calls and results --------------------------------------------------------------------------------
