@@ -152,8 +152,8 @@ def _block_tokens(block: Block) -> int:
         return tokens_in(reasoning)
     text = json.dumps(block, default=str, ensure_ascii=False)
     data = max(text.split(), key=len)
-    if len(data) > 4000 and data.isascii() and data.count('"') < 3:  # base64
-        return IMAGE_TOKENS * max(1, len(text) // 200_000)
+    if len(data) > 400 and data.isascii() and data.count('"') < 3:  # base64
+        return min(len(text) // 4, IMAGE_TOKENS * max(1, len(text) // 200_000))
     return tokens_in(text)
 
 
