@@ -254,14 +254,15 @@ def recall_tool(budget: int, name: str = RECALL) -> BaseTool:
     """Return the tool by which an agent sees earlier messages whole, ``budget`` tokens at most."""
 
     @tool(name)
-    def recall(id: str, state: Annotated[dict[str, Any], InjectedState]) -> str | list[Any]:
+    def recall(
+        id: str, messages: Annotated[list[Any], InjectedState("messages")]
+    ) -> str | list[Any]:
         """Show an earlier message whole: a tool's result, or what somebody said.
 
         Results may end with a note such as "[cut 512 tokens: recall 9f3a1]": give the five letters
         of the note as id. Words instead of an id find the parts of earlier messages that hold them.
         JSON is shown as an outline: after "rows{id,price}:" each line holds a row's id and price.
         """
-        messages: Sequence[BaseMessage] = state["messages"]
         text, words = recalled(id, messages, budget, name), _words(id)
         pairs = zip(names_of(messages), messages, strict=True)
         media = [block for called, m in pairs if called in words for block in media_of(m)]

@@ -11,7 +11,10 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
+from pydantic import BaseModel
 
 from stategate.envs.messages.history import names_of, tokens_in
 from stategate.evals.replay import orphans_in
@@ -85,6 +88,20 @@ def test_a_bound_model_answers_without_tools(bound: Any) -> None:
     runs: Any = model.with_config(bound) if bound else model.with_retry()
     agent = create_agent(runs, [], middleware=[ContextMiddleware()])
     assert agent.invoke(ASK)["messages"][-1].text == "fine"
+
+
+class OwnState(BaseModel):
+    """The state of a graph that is no mapping."""
+
+    messages: list[Any]
+
+
+def test_a_graph_whose_state_is_a_model_recalls() -> None:
+    tools = ToolNode(ContextMiddleware().tools)
+    graph = StateGraph(OwnState).add_node("tools", tools).add_edge(START, "tools").compile()
+    asked = {"name": "recall", "args": {"id": "took"}, "id": "r"}
+    messages = [HumanMessage("Look."), *look_round(1), AIMessage("", tool_calls=[asked])]
+    assert "OX-0001" in graph.invoke({"messages": messages})["messages"][-1].text
 
 
 def test_messages_of_one_id_and_calls_of_one_id_are_all_read() -> None:
