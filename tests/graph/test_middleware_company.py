@@ -2,7 +2,7 @@
 
 import json
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from langchain.agents import create_agent
@@ -14,7 +14,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
-from pydantic import BaseModel
+from pydantic import create_model
 
 from stategate.envs.messages.history import names_of, tokens_in
 from stategate.evals.replay import orphans_in
@@ -34,8 +34,6 @@ from tests.graph.test_middleware import (
     working_thread,
 )
 from tests.kit import Scripted
-
-RECALLING = StructuredTool.from_function(lambda number: "", name="recall", description="Ours.")
 
 
 def test_a_result_without_its_call_is_noted_and_can_be_recalled() -> None:
@@ -64,8 +62,10 @@ def test_an_image_without_words_goes_last_and_its_note_says_what_it_was() -> Non
     assert recalled(name, messages, 900) == "human: [no text]"
 
 
-@pytest.mark.parametrize("given", [[read_page], [read_page, RECALLING]], ids=["page", "recall"])
-def test_a_preview_is_what_the_call_reads(given: list[Any]) -> None:
+@pytest.mark.parametrize("name", ["look", "recall"])
+def test_a_preview_is_what_the_call_reads(name: str) -> None:
+    own = StructuredTool.from_function(lambda number: "", name=name, description="Ours.")
+    given = [read_page, own]
     model, middleware = Recorder(calls=9), ContextMiddleware(budget=2000)
     ended = create_agent(model, given, middleware=[middleware], system_prompt="Read.").invoke(ASK)
     shown = middleware.preview(ended["messages"][:-1], SystemMessage("Read."), given)
@@ -82,23 +82,16 @@ def test_a_long_text_in_a_block_of_any_kind_counts(kind: str) -> None:
     assert shown.audit.over_by > tokens_in(WORDS) * 80
 
 
-@pytest.mark.parametrize("bound", [{"tags": ["x"]}, None], ids=["config", "retry"])
-def test_a_bound_model_answers_without_tools(bound: Any) -> None:
+def test_a_bound_model_answers_without_tools() -> None:
     model = FakeListChatModel(responses=["fine"])
-    runs: Any = model.with_config(bound) if bound else model.with_retry()
-    agent = create_agent(runs, [], middleware=[ContextMiddleware()])
-    assert agent.invoke(ASK)["messages"][-1].text == "fine"
-
-
-class OwnState(BaseModel):
-    """The state of a graph that is no mapping."""
-
-    messages: list[Any]
+    for bound in (model.with_config(tags=["x"]), model.with_retry()):
+        agent = create_agent(cast(Any, bound), [], middleware=[ContextMiddleware()])
+        assert agent.invoke(ASK)["messages"][-1].text == "fine"
 
 
 def test_a_graph_whose_state_is_a_model_recalls() -> None:
-    tools = ToolNode(ContextMiddleware().tools)
-    graph = StateGraph(OwnState).add_node("tools", tools).add_edge(START, "tools").compile()
+    tools, state = ToolNode(ContextMiddleware().tools), create_model("State", messages=list[Any])
+    graph = StateGraph(state).add_node("tools", tools).add_edge(START, "tools").compile()
     asked = {"name": "recall", "args": {"id": "took"}, "id": "r"}
     messages = [HumanMessage("Look."), *look_round(1), AIMessage("", tool_calls=[asked])]
     assert "OX-0001" in graph.invoke({"messages": messages})["messages"][-1].text
@@ -107,27 +100,22 @@ def test_a_graph_whose_state_is_a_model_recalls() -> None:
 def test_messages_of_one_id_and_calls_of_one_id_are_all_read() -> None:
     messages: list[Any] = [HumanMessage("Look at all.", id="x")]
     for number in range(12):
-        pair = [look_round(2 * number + i, 60, "call_0") for i in (0, 1)]
-        calls = [call for asked, _ in pair for call in asked.tool_calls]
-        messages += [AIMessage("", tool_calls=calls, id="x"), *(result for _, result in pair)]
-        messages[-1].id = messages[-2].id = "x"
+        asked, result = look_round(number, 60, "call_0")
+        calls = AIMessage("", tool_calls=2 * asked.tool_calls)
+        messages += [m.model_copy(update={"id": "x"}) for m in (calls, result, result)]
         shown = ContextMiddleware(budget=2500).preview(messages)
         assert [m.type for m in shown.messages[-3:]] == ["ai", "tool", "tool"]
         assert orphans_in(shown.messages) == 0
-    assert {row.fate for row in shown.audit.rows} <= {"left out", "shortened", "note"}
     assert not shown.audit.over_by
 
 
-@pytest.mark.parametrize("role", ["user", "call"])
-def test_a_huge_request_or_call_costs_little(role: str) -> None:
-    huge = "".join(f"row {i} holds {i * 7}\n" for i in range(250_000))
-    said = HumanMessage(huge if role == "user" else "Write it.", id="h")
-    asked, result = look_round(1)
-    asked.tool_calls[0]["args"] = {"text": huge if role == "call" else ""}
-    middleware = ContextMiddleware(budget=4000)
-    middleware.preview([HumanMessage("Load the scorer."), *look_round(2)])
+@pytest.mark.parametrize("lengths", [(250_000, 0), (0, 250_000)], ids=["request", "call"])
+def test_a_huge_request_or_call_costs_little(lengths: tuple[int, int]) -> None:
+    request, text = ("".join(f"row {i}\n" for i in range(length)) for length in lengths)
+    messages = [HumanMessage(request), *look_round(1), *look_round(3)]
+    cast(AIMessage, messages[1]).tool_calls[0]["args"] = {"text": text}
     started = time.process_time()
-    middleware.preview([said, asked, result, *look_round(3)])
+    messages_read(messages, budget=4000)
     assert time.process_time() - started < 1.0
 
 
