@@ -64,18 +64,16 @@ def test_an_image_without_words_goes_last_and_its_note_says_what_it_was() -> Non
 
 @pytest.mark.parametrize("name", ["look", "recall"])
 def test_a_preview_is_what_the_call_reads(name: str) -> None:
-    own = StructuredTool.from_function(lambda number: "", name=name, description="Ours.")
-    given = [read_page, own]
+    given = [read_page, StructuredTool.from_function(lambda n: "", name=name, description="Ours.")]
     model, middleware = Recorder(calls=9), ContextMiddleware(budget=2000)
     ended = create_agent(model, given, middleware=[middleware], system_prompt="Read.").invoke(ASK)
     shown = middleware.preview(ended["messages"][:-1], SystemMessage("Read."), given)
     assert list(shown.messages) == model.prompts[-1][1:]
 
 
-@pytest.mark.parametrize("kind", ["search_result", "document", "input_text"])
-def test_a_long_text_in_a_block_of_any_kind_counts(kind: str) -> None:
+def test_a_long_text_in_a_block_of_another_kind_counts() -> None:
     asked, result = look_round(1)
-    block = {"type": kind, "content": [{"type": "text", "text": f"{WORDS} " * 100}]}
+    block = {"type": "search_result", "content": [{"type": "text", "text": f"{WORDS} " * 100}]}
     messages = [HumanMessage("Look."), asked, result.model_copy(update={"content": [block]})]
     shown = ContextMiddleware(budget=4000).preview(messages)
     assert shown.messages[-1] is messages[-1], "no empty text is added: providers refuse it"
@@ -93,7 +91,7 @@ def test_a_graph_whose_state_is_a_model_recalls() -> None:
     tools, state = ToolNode(ContextMiddleware().tools), create_model("State", messages=list[Any])
     graph = StateGraph(state).add_node("tools", tools).add_edge(START, "tools").compile()
     asked = {"name": "recall", "args": {"id": "took"}, "id": "r"}
-    messages = [HumanMessage("Look."), *look_round(1), AIMessage("", tool_calls=[asked])]
+    messages = [*look_round(1), AIMessage("", tool_calls=[asked])]
     assert "OX-0001" in graph.invoke({"messages": messages})["messages"][-1].text
 
 
@@ -111,7 +109,9 @@ def test_messages_of_one_id_and_calls_of_one_id_are_all_read() -> None:
 
 @pytest.mark.parametrize("lengths", [(250_000, 0), (0, 250_000)], ids=["request", "call"])
 def test_a_huge_request_or_call_costs_little(lengths: tuple[int, int]) -> None:
-    request, text = ("".join(f"row {i}\n" for i in range(length)) for length in lengths)
+    request, text = (
+        "".join(f"row {i} holds {i * 7}\n" for i in range(length)) for length in lengths
+    )
     messages = [HumanMessage(request), *look_round(1), *look_round(3)]
     cast(AIMessage, messages[1]).tool_calls[0]["args"] = {"text": text}
     started = time.process_time()
