@@ -197,15 +197,15 @@ def _loss(value: str, call: int, earlier: Sequence[BaseMessage]) -> str:
 
 def orphans_in(messages: Sequence[BaseMessage]) -> int:
     """Count results without their call, and calls without their result, as a provider would."""
-    waiting: set[str] = set()
+    waiting: Counter[str] = Counter()
     count = 0
     for message in messages:
         if isinstance(message, ToolMessage):
-            count += message.tool_call_id not in waiting
-            waiting.discard(message.tool_call_id)
+            count += waiting[message.tool_call_id] < 1
+            waiting[message.tool_call_id] -= 1
         else:
-            count += len(waiting)
-            waiting = set(calls_of(message))
+            count += (+waiting).total()
+            waiting = Counter(calls_of(message))
     return count
 
 

@@ -38,7 +38,7 @@ from stategate.envs.messages.history import (
     LARGEST,
     NO_TEXT,
     bounded,
-    key_of,
+    keys_of,
     media_of,
     names_of,
     text_of,
@@ -139,9 +139,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
 
         The earlier calls of the thread are planned first, in order, since their decisions bind.
         """
-        decisions = Decisions()
+        fixed, decisions = (system, *self._with_one_recall(tools)), Decisions()
         for end in (*calls_in(messages), len(messages)):
-            prepared = self.context(messages[:end], decisions, system, tools)
+            prepared = self.context(messages[:end], decisions, *fixed)
             decisions = prepared.decisions or decisions
         return prepared
 
@@ -152,7 +152,7 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         ``agent.update_state(config, memory.restore(…))``.
         """
         messages: Sequence[BaseMessage] = state["messages"]
-        ids = [key_of(message, index) for index, message in enumerate(messages)]
+        ids = keys_of(messages)
         keys = dict(zip([*names_of(messages), *ids], [*ids, *ids], strict=True))
         if unknown := [name for name in names if name not in keys]:
             raise UserError(f"no message is called '{unknown[0]}'")
@@ -160,31 +160,31 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         restored = list(dict.fromkeys((*before.restored, *(keys[name] for name in names))))
         return {_KEY: replace(before, restored=restored).plain()}
 
-    def _with_one_recall(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], str]:
-        """Return the request with the recall tool whose name is free, and that name.
-
-        A model that takes no tools, such as LangChain's fakes, gets none, and the name is "".
-        """
+    def _with_one_recall(self, tools: Sequence[Any]) -> tuple[list[Any], str]:
+        """Return ``tools`` with the recall tool whose name is free, and that name ("" for none)."""
         if not self.tools:
-            return request, ""
-        others = [t for t in request.tools if not any(t is recall for recall in self.tools)]
+            return list(tools), ""
+        others = [t for t in tools if not any(t is recall for recall in self.tools)]
         names = {
-            t.get("function", t).get("name") if isinstance(t, dict) else t.name for t in others
+            t.get("function", t).get("name") if isinstance(t, dict) else getattr(t, "name", None)
+            for t in others
         }
         name = OTHER_RECALL if RECALL in names else RECALL
         if name != RECALL:
             warn_once(f"the agent has a tool '{RECALL}': ours is called '{name}'")
-        if not others and type(request.model).bind_tools is BaseChatModel.bind_tools:
-            return request.override(tools=[]), ""
-        recalls = [t for t in self.tools if t.name == name]
-        return request.override(tools=[*recalls, *others]), name
+        return [*(t for t in self.tools if t.name == name), *others], name
 
     def _shorten(self, request: ModelRequest[Any]) -> tuple[ModelRequest[Any], PreparedCall]:
         """Return the request that the model gets, and the prepared call that it follows."""
-        request, recall = self._with_one_recall(request)
-        fixed = request.system_message, request.tools, recall
+        tools, recall = self._with_one_recall(request.tools)
+        bind = getattr(request.model, "bind_tools", None)
+        takes_none = getattr(bind, "__func__", bind) in (None, BaseChatModel.bind_tools)
+        if takes_none and tools == [*self.tools][:1]:  # LangChain's fakes, `with_retry`
+            tools, recall = [], ""
+        fixed = request.system_message, tools, recall
         prepared = self._prepared(request.messages, request.state, *fixed)
-        return request.override(messages=list(prepared.messages)), prepared  # type: ignore[arg-type]
+        messages: list[Any] = [*prepared.messages]
+        return request.override(messages=messages, tools=tools), prepared
 
     def _prepared(
         self, messages: Sequence[BaseMessage], state: Mapping[str, Any], *fixed: Any
@@ -254,14 +254,15 @@ def recall_tool(budget: int, name: str = RECALL) -> BaseTool:
     """Return the tool by which an agent sees earlier messages whole, ``budget`` tokens at most."""
 
     @tool(name)
-    def recall(id: str, state: Annotated[dict[str, Any], InjectedState]) -> str | list[Any]:
+    def recall(
+        id: str, messages: Annotated[list[Any], InjectedState("messages")]
+    ) -> str | list[Any]:
         """Show an earlier message whole: a tool's result, or what somebody said.
 
         Results may end with a note such as "[cut 512 tokens: recall 9f3a1]": give the five letters
         of the note as id. Words instead of an id find the parts of earlier messages that hold them.
         JSON is shown as an outline: after "rows{id,price}:" each line holds a row's id and price.
         """
-        messages: Sequence[BaseMessage] = state["messages"]
         text, words = recalled(id, messages, budget, name), _words(id)
         pairs = zip(names_of(messages), messages, strict=True)
         media = [block for called, m in pairs if called in words for block in media_of(m)]

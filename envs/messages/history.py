@@ -30,11 +30,13 @@ IMAGE_TOKENS = 1600
 MESSAGE_TOKENS = 4
 
 
-def key_of(message: BaseMessage, index: int) -> str:
-    """Return the key of a message: its id, else its index and a checksum of its contents."""
-    if message.id:
-        return message.id
-    return f"{index}-{zlib.crc32(repr(message.content).encode()):08x}"
+def keys_of(messages: Sequence[BaseMessage]) -> list[str]:
+    """Return a unique key for each message: its id, else its index and a checksum of its contents."""
+    keys: dict[str, None] = {}
+    for index, message in enumerate(messages):
+        key = message.id or f"{index}-{zlib.crc32(repr(message.content).encode()):08x}"
+        keys[f"{index}-{key}" if key in keys else key] = None
+    return list(keys)
 
 
 def names_of(messages: Sequence[BaseMessage]) -> list[str]:
@@ -43,8 +45,7 @@ def names_of(messages: Sequence[BaseMessage]) -> list[str]:
     Some servers repeat call ids: where a name is taken, the message's key is hashed with it.
     """
     names: dict[str, None] = {}
-    for index, message in enumerate(messages):
-        key = key_of(message, index)
+    for key, message in zip(keys_of(messages), messages, strict=True):
         text = (message.tool_call_id if isinstance(message, ToolMessage) else "") or key
         while (name := f"{zlib.crc32(text.encode(errors='replace')):08x}"[:5]) in names:
             text = name + key
@@ -149,9 +150,11 @@ def _block_tokens(block: Block) -> int:
     reasoning = block.get("thinking") or block.get("reasoning")
     if isinstance(reasoning, str):
         return tokens_in(reasoning)
-    # Four characters a token; a block above 8,000 is base64: an image's tokens for each 200,000.
-    size = len(json.dumps(block, default=str))
-    return min(size // 4, IMAGE_TOKENS * max(1, size // 200_000)) if size > 8000 else size // 4
+    text = json.dumps(block, default=str, ensure_ascii=False)
+    data = max(text.split(), key=len)
+    if len(data) > 400 and data.isascii() and data.count('"') < 3:  # base64
+        return min(len(text) // 4, IMAGE_TOKENS * max(1, len(text) // 200_000))
+    return tokens_in(text)
 
 
 # Calls and results --------------------------------------------------------------------------------
@@ -189,16 +192,16 @@ def repaired(messages: Sequence[BaseMessage]) -> dict[int, BaseMessage]:
     may still be running: they stay, unless a person spoke after them.
     """
     valid: dict[int, BaseMessage] = {}
-    waiting: set[str] = set()
+    waiting: list[str] = []  # some servers give two calls one id
     for index, message in enumerate(messages):
         if isinstance(message, ToolMessage):
             if message.tool_call_id in waiting:
                 waiting.remove(message.tool_call_id)
                 valid[index] = message
             continue
-        waiting = set(calls_of(message))
+        waiting = calls_of(message)
         results = list(takewhile(_is_result, messages[index + 1 :]))
-        lost = waiting - {m.tool_call_id for m in results if isinstance(m, ToolMessage)}
+        lost = set(waiting) - {m.tool_call_id for m in results if isinstance(m, ToolMessage)}
         is_open = index + len(results) + 1 == len(messages)  # the rest may still come
         repair = _without_calls(message, lost) if lost and not is_open else message
         if repair is not None:

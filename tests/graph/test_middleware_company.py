@@ -1,17 +1,23 @@
 """The middleware beside what agents bring: orphans, pictures, tools as mappings, approvals."""
 
 import json
-from typing import Any
+import time
+from typing import Any, cast
 
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.tools import tool
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tools import StructuredTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from langgraph.prebuilt import ToolNode
 from langgraph.types import Command
+from pydantic import create_model
 
 from stategate.envs.messages.history import names_of, tokens_in
+from stategate.evals.replay import orphans_in
 from stategate.graph.middleware import ContextMiddleware, recalled
 from stategate.nodes.build_context.messages import planner
 from stategate.stores.errors import UserError
@@ -23,6 +29,7 @@ from tests.graph.test_middleware import (
     agent_of,
     look_round,
     messages_read,
+    read_page,
     size_of,
     working_thread,
 )
@@ -53,6 +60,63 @@ def test_an_image_without_words_goes_last_and_its_note_says_what_it_was() -> Non
     assert "[no text]" in note.text
     name = note.text.partition(' "[no text]"')[0][-5:]
     assert recalled(name, messages, 900) == "human: [no text]"
+
+
+@pytest.mark.parametrize("name", ["look", "recall"])
+def test_a_preview_is_what_the_call_reads(name: str) -> None:
+    given = [read_page, StructuredTool.from_function(lambda n: "", name=name, description="Ours.")]
+    model, middleware = Recorder(calls=9), ContextMiddleware(budget=2000)
+    ended = create_agent(model, given, middleware=[middleware], system_prompt="Read.").invoke(ASK)
+    shown = middleware.preview(ended["messages"][:-1], SystemMessage("Read."), given)
+    assert list(shown.messages) == model.prompts[-1][1:]
+
+
+def test_a_long_text_in_a_block_of_another_kind_counts() -> None:
+    asked, result = look_round(1)
+    block = {"type": "search_result", "content": [{"type": "text", "text": f"{WORDS} " * 100}]}
+    messages = [HumanMessage("Look."), asked, result.model_copy(update={"content": [block]})]
+    shown = ContextMiddleware(budget=4000).preview(messages)
+    assert shown.messages[-1] is messages[-1], "no empty text is added: providers refuse it"
+    assert shown.audit.over_by > tokens_in(WORDS) * 80
+
+
+def test_a_bound_model_answers_without_tools() -> None:
+    model = FakeListChatModel(responses=["fine"])
+    for bound in (model.with_config(tags=["x"]), model.with_retry()):
+        agent = create_agent(cast(Any, bound), [], middleware=[ContextMiddleware()])
+        assert agent.invoke(ASK)["messages"][-1].text == "fine"
+
+
+def test_a_graph_whose_state_is_a_model_recalls() -> None:
+    tools, state = ToolNode(ContextMiddleware().tools), create_model("State", messages=list[Any])
+    graph = StateGraph(state).add_node("tools", tools).add_edge(START, "tools").compile()
+    asked = {"name": "recall", "args": {"id": "took"}, "id": "r"}
+    messages = [*look_round(1), AIMessage("", tool_calls=[asked])]
+    assert "OX-0001" in graph.invoke({"messages": messages})["messages"][-1].text
+
+
+def test_messages_of_one_id_and_calls_of_one_id_are_all_read() -> None:
+    messages: list[Any] = [HumanMessage("Look at all.", id="x")]
+    for number in range(12):
+        asked, result = look_round(number, 60, "call_0")
+        calls = AIMessage("", tool_calls=2 * asked.tool_calls)
+        messages += [m.model_copy(update={"id": "x"}) for m in (calls, result, result)]
+        shown = ContextMiddleware(budget=2500).preview(messages)
+        assert [m.type for m in shown.messages[-3:]] == ["ai", "tool", "tool"]
+        assert orphans_in(shown.messages) == 0
+    assert not shown.audit.over_by
+
+
+@pytest.mark.parametrize("lengths", [(250_000, 0), (0, 250_000)], ids=["request", "call"])
+def test_a_huge_request_or_call_costs_little(lengths: tuple[int, int]) -> None:
+    request, text = (
+        "".join(f"row {i} holds {i * 7}\n" for i in range(length)) for length in lengths
+    )
+    messages = [HumanMessage(request), *look_round(1), *look_round(3)]
+    cast(AIMessage, messages[1]).tool_calls[0]["args"] = {"text": text}
+    started = time.process_time()
+    messages_read(messages, budget=4000)
+    assert time.process_time() - started < 1.0
 
 
 def test_a_tool_that_is_given_as_a_mapping_keeps_its_name_recall() -> None:

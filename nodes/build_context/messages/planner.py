@@ -20,6 +20,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
 from stategate.envs.messages.history import (
+    bounded,
     calls_text,
     instruction_of,
     text_of,
@@ -195,12 +196,10 @@ class HistoryPlanner:
             over = history.size - history.fixed - self._room(history)
             if over <= 0:
                 return
-            slot.why = "to hold the budget"
-            if slot.is_new:
-                room = slot.text_size - (slot.size - slot.visible_size) - over
-                slot.shown = self._fitted(history, slot, room)
-            else:
-                slot.shown = _rendered(history, slot, {})
+            room = slot.text_size - (slot.size - slot.visible_size) - over if slot.is_new else 0
+            text = self._fitted(history, slot, room)
+            if text != text_of(slot.message):
+                slot.shown, slot.why = text, "to hold the budget"
 
     def _chosen(self, history: History, slots: Sequence[Slot], budget: int) -> list[str]:
         """Choose the parts of these results that stay: by need, or as the kind's builder does."""
@@ -208,6 +207,7 @@ class HistoryPlanner:
         new = [slot for slot in slots if slot.is_new]
         before = history.messages[: new[0].index] if new else history.messages
         query = f"{instruction_of(history.messages)} {' '.join(map(calls_text, before[-4:]))}"
+        query = bounded(query)
         results = {slot.key: spans(slot.text) for slot in newest}
         if isinstance(self._params, Compress):
             chances = adjusted(self._chances(history, slots), results, query)

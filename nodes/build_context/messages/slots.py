@@ -15,7 +15,7 @@ from stategate.envs.messages.history import (
     bounded,
     calls_of,
     digest,
-    key_of,
+    keys_of,
     names_of,
     repaired,
     rounds_of,
@@ -141,12 +141,13 @@ class History:
     ) -> "History":
         """Return the history of ``messages``, of which earlier calls decided ``previous``."""
         valid = repaired(messages)
-        names, tools = names_of(messages), tools_called([*valid.values()])
+        keys, names = keys_of(messages), names_of(messages)
+        tools = tools_called([*valid.values()])
         standing: list[Slot] = []
         orphans: list[Slot] = []
         for index, original in enumerate(messages):
             message = valid.get(index, original)
-            key, whole = key_of(original, index), text_of(message)
+            key, whole = keys[index], text_of(message)
             text = bounded(whole)
             is_result = isinstance(message, ToolMessage)
             size = tokens_in(whole) if is_result else 0

@@ -5,7 +5,7 @@ from pathlib import Path
 import gradio as gr
 from langchain_core.messages import AIMessage, BaseMessage
 
-from stategate.envs.messages.history import calls_text, key_of, text_of, tokens_of
+from stategate.envs.messages.history import calls_text, text_of, tokens_of
 from stategate.envs.messages.needs import calls_in
 from stategate.evals.arms import NOTHING, ORACLE, Reading
 from stategate.evals.core.reports import cells
@@ -94,10 +94,8 @@ class ThreadsTab(common.Tab):
             messages = read_messages(bounds.require_place(place))
         else:
             raise UserError("name a file of messages or a database, or upload a file")
-        # Messages need names to be followed through a builder; an export often has none.
-        messages = [
-            m if m.id else m.model_copy(update={"id": f"m{i}"}) for i, m in enumerate(messages)
-        ]
+        # Messages need names to be followed through a builder; an export has none, or repeats them.
+        messages = [m.model_copy(update={"id": f"m{i}"}) for i, m in enumerate(messages)]
         names = [NOTHING, *(kind for kind in kinds if kind != NOTHING)]
         replays = [replay(messages, kind, int(budget)) for kind in names]
         rows = []
@@ -130,7 +128,7 @@ class ThreadsTab(common.Tab):
         sizes = (f"{reading.audit.tokens_after:,} tokens" for reading in readings)
         heads = [f"{one.kind}: {size}" for one, size in zip(replays, sizes, strict=True)]
         rows = [
-            [place + 1, message.type, *(_shown(reading, message, place) for reading in readings)]
+            [place + 1, message.type, *(_shown(reading, message) for reading in readings)]
             for place, message in enumerate(history)
         ]
         table = {"headers": ["#", "role", *heads], "data": rows}
@@ -138,10 +136,9 @@ class ThreadsTab(common.Tab):
         return {self.table: gr.update(value=table, column_widths=[44, 80, *[width] * len(heads)])}
 
 
-def _shown(reading: Reading, message: BaseMessage, place: int) -> str:
+def _shown(reading: Reading, message: BaseMessage) -> str:
     """Return how much of a message one call showed, why, and the text itself, cut to a cell."""
-    key = key_of(message, place)
-    row = next((row for row in reading.audit.rows if row.key == key), None)
+    row = next((row for row in reading.audit.rows if row.key == message.id), None)
     fate = f"{tokens_of(message):,} tokens"
     if row is not None:
         why = f" ({row.why})" if row.why else ""
