@@ -204,7 +204,14 @@ def focus_on(request: ContextRequest) -> Focus:
     """Return the focus of the request: asked words, rival entries, and the set cover of its text."""
     chunks = request.source.all()
     if request.profile.partially_observed:
-        clauses = request.view.clauses(request.instruction)
+        # Also of what is meant by all that was seen: "salt shakers" may be pepper shakers.
+        past = [c.data for c in chunks if c.role == "past"]
+        steps = [(str(data["action"]), str(data["outcome"])) for data in past]
+        page = request.observation
+        clauses = (
+            *request.view.clauses(request.instruction),
+            *request.view.clauses_here(request.instruction, steps, page.text, page.actions),
+        )
         things, values = (
             frozenset(
                 word
