@@ -327,9 +327,9 @@ def test_a_huge_result_costs_little_and_never_reaches_the_model_whole() -> None:
     asked = AIMessage("", tool_calls=[call("look", "c")])
     messages = [HumanMessage("Go."), asked, ToolMessage(huge, tool_call_id="c")]
     messages_read(messages[:1])  # what is loaded once
-    for keep in ([], ["look"]):
+    for settings in ({}, {"keep_whole": ["look"]}, {"pin": lambda message: True}):
         started = time.process_time()
-        shown = messages_read(messages, budget=8000, keep_whole=keep)
+        shown = messages_read(messages, budget=8000, **settings)
         assert time.process_time() - started < 3
         assert count_tokens(shown[-1].text) < 8000
     started = time.process_time()

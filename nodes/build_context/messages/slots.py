@@ -38,6 +38,7 @@ from stategate.nodes.build_context.messages.decisions import (
 from stategate.nodes.build_context.messages.need import ThreadFacts
 from stategate.nodes.build_context.messages.parts import is_shortened
 from stategate.nodes.protocols import Vector
+from stategate.stores.errors import warn_once
 
 #: Tokens that the note of a shortened result may have.
 NOTE_TOKENS = 14
@@ -152,6 +153,10 @@ class History:
             is_result = isinstance(message, ToolMessage)
             size = tokens_in(whole) if is_result else 0
             is_all = not is_result or isinstance(text, Outline) or text == whole
+            is_huge = is_result and len(whole) > LARGEST
+            is_pinned = key in previous.restored or settings.is_pinned(original)
+            if is_huge and is_pinned:
+                warn_once(f"a result of {len(whole):,} characters is too long to be pinned or restored")
             slot = Slot(
                 index=index,
                 key=key,
@@ -162,8 +167,8 @@ class History:
                 text_size=size,
                 tool=tool_of(message, tools),
                 is_new=False,
-                is_pinned=key in previous.restored or settings.is_pinned(original),
-                is_huge=is_result and len(whole) > LARGEST,
+                is_pinned=is_pinned and not is_huge,
+                is_huge=is_huge,
                 beyond=0 if is_all else size - tokens_in(text),
                 omitted="left out" if key in previous.left_out else "",
                 why="as before",
