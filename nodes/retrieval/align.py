@@ -335,6 +335,23 @@ def is_understood(view: View, instruction: str) -> bool:
     return max(float(average), *parse(instruction).matters, 0.0) >= _SURE
 
 
+def parts_read(view: View, instruction: str) -> list[str]:
+    """Return how each part of an instruction is read: "thing: salt shakers → saltshaker (0.68)".
+
+    Nothing is read where the world's view does not tell things from properties.
+    """
+    clauses, parts = view.clauses(instruction), list[str]()
+    if all(clause.role == "property" for clause in clauses):
+        return parts
+    for clause in clauses:
+        said = instruction[clause.start : clause.end]
+        read = clause.text if clause.text in said or not said else f"{said} → {clause.text}"
+        parts.append(f"{clause.name or clause.role}: {read} ({clause.probability:.2f})")
+    parsed = parse(instruction)
+    excluded = [t.word for t, p in zip(parsed.tokens, parsed.excluded, strict=True) if p >= _SURE]
+    return [*parts, *([f"not: {' '.join(excluded)}"] if excluded else [])]
+
+
 def unsure_parts(view: View, instruction: str) -> list[str]:
     """Return the words of an instruction whose role is in doubt, or all where none is understood."""
     if not is_understood(view, instruction):

@@ -16,7 +16,7 @@ from stategate.envs.protocols import View
 from stategate.envs.webshop.view import WebShopView
 from stategate.language.instruction.goals import adopt
 from stategate.language.instruction.parsed import tags_of
-from stategate.nodes.retrieval.align import is_understood, unsure_parts
+from stategate.nodes.retrieval.align import is_understood, parts_read, unsure_parts
 from stategate.stores.errors import UserError
 from tests.kit import DATA, golden
 
@@ -237,6 +237,12 @@ def test_what_nobody_mentioned_is_left_alone_while_places_are_unsearched(sample)
 def test_a_kind_of_task_that_is_in_doubt_is_named():
     doubts = unsure_parts(AlfWorldView(), "Freeze a tomato a bit and put it into the basin.")
     assert "which kind of task" in doubts
+    thing, *_ = parts_read(AlfWorldView(), "Put a cell phone on the bed.")
+    assert thing.startswith("thing: cell phone → cellphone (")
+    assert "limit: under forty dollars (1.00)" in parts_read(
+        WebShopView(), "a mug under forty dollars"
+    )
+    assert parts_read(View(), "Water the roses.") == []
     shop = unsure_parts(WebShopView(), "hair dye golden blond dark, vegan")
     assert shop == ['"vegan"']  # between talk and a property
 

@@ -156,7 +156,9 @@ class History:
             is_huge = is_result and len(whole) > LARGEST
             is_pinned = key in previous.restored or settings.is_pinned(original)
             if is_huge and is_pinned:
-                warn_once(f"a result of {len(whole):,} characters is too long to be pinned or restored")
+                warn_once(
+                    f"a result of {len(whole):,} characters is too long to be pinned or restored"
+                )
             slot = Slot(
                 index=index,
                 key=key,

@@ -15,6 +15,7 @@ from stategate.ui.app.html import render
 from stategate.ui.app.tabs import common
 from stategate.ui.app.tabs.common import QUIET, App, Update, Updates, on_event, on_events
 from stategate.ui.app.tabs.episode import EpisodeTab
+from stategate.ui.app.tabs.episode_view import reading_of
 from stategate.ui.app.workspace import Lane, Workspace
 
 #: How many builders fit side by side, and at least make a comparison.
@@ -99,7 +100,7 @@ class CompareTab(common.PlayingTab):
         player = who_plays(workspace.config.actor)
         about = (f"Before step {number + 1}", workspace.instruction, player)
         whole = in_words([*chunks, *workspace.past])
-        return render_lanes(seen.lanes, whole, titles_of(chunks), about)
+        return reading_of(workspace) + render_lanes(seen.lanes, whole, titles_of(chunks), about)
 
     @on_event
     def choose(self, workspace: Workspace, event: gr.EventData) -> Update:

@@ -17,7 +17,7 @@ from stategate.envs.protocols import Chunk, Observation, View, takes_text, verb_
 from stategate.graph.config import Config
 from stategate.graph.session import Session
 from stategate.nodes.protocols import BuiltContext, ContextParams
-from stategate.nodes.retrieval.align import unsure_parts
+from stategate.nodes.retrieval.align import parts_read, unsure_parts
 from stategate.nodes.update_state import unpacked
 from stategate.nodes.update_state.learned import StateUpdater
 from stategate.stores.text import plural
@@ -60,12 +60,21 @@ def _draw_now(workspace: Workspace, session: Session) -> tuple[Markup, Markup]:
         seen = session.look(act=False)
         observation, hidden = seen.observation, seen.context.dropped_actions
         params, title = workspace.config.context, "What the actor reads now"
-        side = _read(workspace, observation, seen.context, params, title)
-        if doubts := unsure_parts(workspace.view, workspace.instruction):
-            side += note(f"Not surely understood: {', '.join(doubts)}.", "warn")
+        side = reading_of(workspace)
+        side += _read(workspace, observation, seen.context, params, title)
     except Exception as error:  # the page can be shown, and acted on, without a context
         observation, side = session.observation, failed(error)
     return render_page(workspace.view, observation, workspace.instruction, hidden=hidden), side
+
+
+def reading_of(workspace: Workspace) -> Markup:
+    """Draw how the task's words are read, and which of them are in doubt."""
+    view, instruction = workspace.view, workspace.instruction
+    parts = parts_read(view, instruction)
+    drawn = note("; ".join(parts), lead="Understood") if parts else Markup()
+    if doubts := unsure_parts(view, instruction):
+        drawn += note(f"Not surely understood: {', '.join(doubts)}.", "warn")
+    return drawn
 
 
 def _draw_past(workspace: Workspace, seen: Seen) -> tuple[Markup, Markup]:
