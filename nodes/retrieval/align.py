@@ -32,6 +32,7 @@ _RANK_COST = 0.04  # of each entry further down the page: order breaks near-ties
 _TALK = 0.2  # how much a word must matter for its sentence to be more than talk
 _MATCHED = 0.3  # how much a word must matter to be matched with a page
 _SURE = 0.5  # probability above which a word is asked for, or a role certain
+_CERTAIN = 0.95  # probability from which a reading is shown without it
 _CLEAR_SHARE = 0.4  # of the asked words that a page must hold for a clear match
 _MIN_QUALITY = 0.6  # of a match between a word and a text
 _WORD = re.compile(r"\s*\S+")
@@ -338,7 +339,7 @@ def is_understood(view: View, instruction: str) -> bool:
 def parts_read(view: View, instruction: str) -> list[str]:
     """Return how each part of an instruction is read: "thing: salt shakers → saltshaker (0.68)".
 
-    Nothing is read where the world's view does not tell things from properties.
+    The probability is said where the reading is not sure. Nothing is read where the world's view does not tell things from properties.
     """
     clauses, parts = view.clauses(instruction), list[str]()
     if all(clause.role == "property" for clause in clauses):
@@ -346,7 +347,8 @@ def parts_read(view: View, instruction: str) -> list[str]:
     for clause in clauses:
         said = instruction[clause.start : clause.end]
         read = clause.text if clause.text in said or not said else f"{said} → {clause.text}"
-        parts.append(f"{clause.name or clause.role}: {read} ({clause.probability:.2f})")
+        doubt = f" ({clause.probability:.2f})" if clause.probability < _CERTAIN else ""
+        parts.append(f"{clause.name or clause.role}: {read}{doubt}")
     parsed = parse(instruction)
     excluded = [t.word for t, p in zip(parsed.tokens, parsed.excluded, strict=True) if p >= _SURE]
     return [*parts, *([f"not: {' '.join(excluded)}"] if excluded else [])]
