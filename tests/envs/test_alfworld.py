@@ -239,9 +239,7 @@ def test_a_kind_of_task_that_is_in_doubt_is_named():
     assert "which kind of task" in doubts
     thing, *_ = parts_read(AlfWorldView(), "Put a cell phone on the bed.")
     assert thing.startswith("thing: cell phone → cellphone")
-    assert "limit: under forty dollars" in parts_read(
-        WebShopView(), "a mug under forty dollars"
-    )
+    assert "limit: under forty dollars" in parts_read(WebShopView(), "a mug under forty dollars")
     assert parts_read(View(), "Water the roses.") == []
     shop = unsure_parts(WebShopView(), "hair dye golden blond dark, vegan")
     assert shop == ['"vegan"']  # between talk and a property
