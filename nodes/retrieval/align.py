@@ -339,7 +339,8 @@ def is_understood(view: View, instruction: str) -> bool:
 def parts_read(view: View, instruction: str) -> list[str]:
     """Return how each part of an instruction is read: "thing: salt shakers → saltshaker (0.68)".
 
-    The probability is said where the reading is not sure. Nothing is read where the world's view does not tell things from properties.
+    The probability is said where the reading is not sure. Nothing is read where the world's view does
+    not tell things from properties.
     """
     clauses, parts = view.clauses(instruction), list[str]()
     if all(clause.role == "property" for clause in clauses):
