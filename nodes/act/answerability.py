@@ -189,7 +189,7 @@ def quotables(context: BuiltContext, is_spoken: bool = False) -> list[Quotable]:
                     # Recall puts what closed a fact, or is newer, before it.
                     current = current if until else text
     # What the conversation says has ended, or is older, where memory knows that it has.
-    texts = ((_as_said(one.text), one) for one in reversed(quotable))
+    texts = ((one.text if one.passage else _as_said(one.text), one) for one in reversed(quotable))
     return list({text: remembered.get(text, one) for text, one in texts}.values())[::-1]
 
 

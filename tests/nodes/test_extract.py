@@ -158,6 +158,12 @@ def test_a_turn_and_its_fact_are_quoted_once():
         assert answered(decide("When does the ferry leave?", *pieces).action).count("ferry") == 1
 
 
+def test_sentences_of_a_document_that_differ_in_a_year_are_two():
+    page = passage_piece("The tower burned down (1932). The tower burned down (1950).", "The town")
+    texts = [one.text for one in quotables(context_of(page, question_piece("When?")))]
+    assert texts == ["The tower burned down (1932).", "The tower burned down (1950)."]
+
+
 def test_what_has_ended_is_not_quoted_from_the_conversation_as_if_it_held():
     words = "My knee hurts since Wednesday."
     turn = piece_of("history", ("speaker", "User"), ("lead", ": "), ("said", words))
