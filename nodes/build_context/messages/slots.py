@@ -42,7 +42,7 @@ from stategate.stores.errors import warn_once
 
 #: Tokens that the note of a shortened result may have.
 NOTE_TOKENS = 14
-#: The message that says what was left out.
+#: The message that says what was left out where no person said anything.
 NOTE_ID = "stategate-note"
 _LEFT_OUT_TOKENS = 90  # that its note may have
 _FOR_RESULTS = 0.25  # share of what a cut leaves that parts of old results get, at least
@@ -195,9 +195,9 @@ class History:
     @property
     def size(self) -> int:
         """Tokens of the whole prompt."""
-        left_out = self._note()
+        place, noted = self._noted()
         size = self.fixed + sum(slot.visible_size for slot in self.slots)
-        return size + (tokens_of(left_out) if left_out else 0)
+        return size + (tokens_of(noted) if noted else 0) - (place.size if place else 0)
 
     def leave_out(self, room: int, last_room: int) -> None:
         """Choose anew which messages to leave out, so that the others fit ``room`` tokens.
@@ -228,7 +228,7 @@ class History:
             if needed <= (last_room if order(slots)[1] else room):
                 break
             first = slots[0]
-            stays = first.key in {NOTE_ID, *requests} or any(slot.is_pinned for slot in slots)
+            stays = first.key in requests or any(slot.is_pinned for slot in slots)
             if not stays and first.message.type != "system":
                 needed -= sum(slot.least_size for slot in slots)
                 for slot in slots:
@@ -244,7 +244,7 @@ class History:
         turns: list[str] = []
         callers: list[str] = []
         for slots in self.rounds:
-            if slots[0].message.type == "human" and slots[0].key != NOTE_ID:
+            if slots[0].message.type == "human":
                 turns.append(slots[0].key)
             elif turns and slots[0].has_calls:
                 callers.append(turns[-1])
@@ -256,18 +256,29 @@ class History:
         present = max(turns[:-1] or turns, key=weights.__getitem__)
         return {turns[0], max(turns, key=callers.count), turns[-1]}, present
 
-    def _note(self) -> HumanMessage | None:
-        """Return the message that stands for those left out, None where there are none."""
+    def _noted(self) -> tuple[Slot | None, BaseMessage | None]:
+        """Return the last request before what is left out, and it with a note of that at its end.
+
+        As a message of its own the note would follow a result or a request: Mistral refuses it.
+        """
         left_out = [slot for slot in self.slots if slot.omitted]
         count = len(left_out) + sum(bool(slot.text.strip()) for slot in self.orphans)
         if not count or not self.slots:
-            return None
+            return None, None
         turns = [slot for slot in left_out if slot.message.type == "human"][-_LISTED:]
         quoted = [f'{s.name} "{" ".join(s.text.split())[:_QUOTED] or NO_TEXT}"' for s in turns]
         way_back = f"; {self.recall} finds them by words or by id" if self.recall else ""
         listed = f". The user said: {', '.join(quoted)}" if quoted else ""
         text = f"[left out {count} earlier message{'s' * (count > 1)}{way_back}{listed}]"
-        return HumanMessage(text, id=NOTE_ID)
+        people = [s for s in self.slots if s.message.type == "human" and not s.omitted]
+        if not people:
+            return None, HumanMessage(text, id=NOTE_ID)
+        first = min(slot.index for slot in (*left_out, *self.orphans))
+        place = next((s for s in reversed(people) if s.index < first), people[0])
+        content = place.message.content
+        block = {"type": "text", "text": text}
+        noted = f"{content}\n\n{text}" if isinstance(content, str) else [*content, block]
+        return place, place.message.model_copy(update={"content": noted})
 
     def prepared(self, previous: Decisions, settings: HistorySettings) -> PreparedCall:
         """Return the messages that the call reads; those shown whole are the very same."""
@@ -282,16 +293,13 @@ class History:
             cuts=previous.cuts + self.is_cut,
         )
         every = (*self.slots, *self.orphans)
+        place, noted = self._noted()
         messages: list[BaseMessage] = []
-        left_out = self._note()
-        first = min((slot.index for slot in every if slot.omitted), default=0)
         for slot in self.slots:
-            # One message, where the first of them stood: between rounds, and before the last.
-            is_due = slot.index >= first or slot is self.rounds[-1][0]
-            if left_out is not None and is_due and not slot.is_result:
-                messages.append(left_out)
-                left_out = None
-            message, shown = slot.message, slot.shown
+            if noted and not place and slot.message.type != "system":
+                messages.append(noted)
+                noted = None
+            message, shown = (noted if slot is place else None) or slot.message, slot.shown
             if not slot.omitted:
                 messages.append(message if shown is None else with_text(message, shown))
         rows = tuple(
