@@ -119,13 +119,15 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         shortened, prepared = await asyncio.to_thread(self._shorten, request)
         return _with_decisions(await handler(shortened), request, prepared)
 
-    def hook(self, state: Mapping[str, Any]) -> dict[str, Any]:
+    def hook(self, state: object) -> dict[str, Any]:
         """Return ``llm_input_messages`` for a graph's model: a ``pre_model_hook``, or a node before it.
 
-        Also returns ``stategate``, the decisions: a state without that key (a dict) decides anew at
-        every call. Give the graph's tool node ``tools`` too.
+        ``state`` is a mapping, a pydantic model or a dataclass. Also returns ``stategate``, the
+        decisions: a state without that key (a dict) decides anew at every call. Give the graph's tool
+        node ``tools`` too.
         """
-        prepared = self._prepared(state["messages"], state)
+        values = state if isinstance(state, Mapping) else vars(state)
+        prepared = self._prepared(values["messages"], values)
         decisions = prepared.decisions or Decisions()
         return {"llm_input_messages": list(prepared.messages), _KEY: decisions.plain()}
 
@@ -260,7 +262,8 @@ def recall_tool(budget: int, name: str = RECALL) -> BaseTool:
         """Show an earlier message whole: a tool's result, or what somebody said.
 
         Results may end with a note such as "[cut 512 tokens: recall 9f3a1]": give the five letters
-        of the note as id. Words instead of an id find the parts of earlier messages that hold them.
+        of the note as id, or those of several notes ("9f3a1 04b3b"). Words instead of an id find the
+        parts of earlier messages that hold them.
         JSON is shown as an outline: after "rows{id,price}:" each line holds a row's id and price.
         """
         text, words = recalled(id, messages, budget, name), _words(id)
@@ -287,7 +290,7 @@ def recalled(query: str, messages: Sequence[BaseMessage], budget: int, ours: str
         if tool_of(message, tools) != ours and (text := readable_text(message, ours)).strip():
             searched[name] = speaker + text
     if named := [texts[word] for word in _words(query) if word in texts]:
-        return _truncated("\n\n".join(named), budget)
+        return "\n\n".join(_truncated(text, budget // len(named)) for text in named)
     texts = dict(pair for item in searched.items() for pair in _searchable(*item, query))
     results = {key: spans(text) for key, text in texts.items()}
     hits: dict[str, dict[int, str]] = {}
