@@ -107,16 +107,6 @@ def parts_of(text: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-@lru_cache(maxsize=512)
-def _places_in(text: str) -> dict[str, list[int]]:
-    """Return the numbers of the parts that hold each value of a result."""
-    places: dict[str, list[int]] = {}
-    for number, part in enumerate(parts_of(text)):
-        for value in part.values:
-            places.setdefault(value, []).append(number)
-    return places
-
-
 @lru_cache(maxsize=4096)
 def _names_in(text: str) -> list[str]:
     return _KEY.findall(text[: max(text.rfind(":"), text.rfind("=")) + 2])
@@ -170,14 +160,13 @@ class ThreadFacts:
     def of(cls, messages: Sequence[BaseMessage]) -> "ThreadFacts":
         """Return the facts of ``messages``, read from the first to the last."""
         facts = cls()
-        results: list[str] = []
+        results: list[tuple[Part, ...]] = []
         for message in messages:
             if isinstance(message, ToolMessage):
-                results.append(bounded(text_of(message)))
+                results.append(parts_of(bounded(text_of(message))))
                 facts.results += 1
-                parts = parts_of(results[-1])
-                facts.holders.update(chain.from_iterable(part.values for part in parts))
-                facts.seen.update(chain.from_iterable(part.keys for part in parts))
+                facts.holders.update(chain.from_iterable(part.values for part in results[-1]))
+                facts.seen.update(chain.from_iterable(part.keys for part in results[-1]))
                 continue
             words = values_in(readable_text(message))
             if isinstance(message, HumanMessage):
@@ -190,9 +179,9 @@ class ThreadFacts:
                 facts.last_call = words
                 facts.called |= words
                 new_words = words - facts.turn_words
-                for parts, places in ((parts_of(r), _places_in(r)) for r in results[-20:]):
-                    taken = {n for word in places.keys() & new_words for n in places[word]}
-                    facts.used.update(chain.from_iterable(parts[n].keys for n in taken))
+                recent = chain.from_iterable(results[-20:])
+                taken = (part.keys for part in recent if not new_words.isdisjoint(part.values))
+                facts.used.update(chain.from_iterable(taken))
             facts.turn_words |= words
         return facts
 
