@@ -116,12 +116,8 @@ def _messages(row: object) -> list[BaseMessage]:
     types = [block.get("type") for block in blocks if isinstance(block, Mapping)]
     is_foreign = any(isinstance(call.get("function"), str) for call in calls)
     if is_foreign or "tool_result" in types or row.get("function_call"):
-        raise ValueError(
-            "calls and results of tools are read in OpenAI's form: role assistant, tool_calls with a "
-            "function's name and arguments; role tool, tool_call_id"
-        )
-    if calls:  # OpenAI's clients may omit the content beside them
-        row = {"content": content, **row}
+        raise ValueError("tools are read in OpenAI's form: tool_calls, role tool, tool_call_id")
+    row = {"content": content, **row} if calls else row  # beside calls it may be missing
     broken = [c for c in calls if "function" in c and not _is_object(c["function"]["arguments"])]
     if not broken:
         return convert_to_messages([dict(row)])

@@ -122,9 +122,8 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
     def hook(self, state: object) -> dict[str, Any]:
         """Return ``llm_input_messages`` for a graph's model: a ``pre_model_hook``, or a node before it.
 
-        ``state`` is a mapping, a pydantic model or a dataclass. Also returns ``stategate``, the
-        decisions: a state without that key (a dict) decides anew at every call. Give the graph's tool
-        node ``tools`` too.
+        Also returns ``stategate``, the decisions: a state (mapping, pydantic model or dataclass)
+        without that key, a dict, decides anew at every call. Give the graph's tool node ``tools`` too.
         """
         values = state if isinstance(state, Mapping) else vars(state)
         prepared = self._prepared(values["messages"], values)

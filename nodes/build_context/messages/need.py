@@ -84,7 +84,8 @@ def parts_of(text: str) -> tuple[Part, ...]:
         part_text, lead = span.text, span.leads[-1].text if span.leads else ""
         position = positions[span.leads]
         positions[span.leads] += 1
-        values = frozenset(v for v in _VALUE.findall(part_text[:2000]) if _is_value(v))
+        words = _VALUE.findall(part_text[:2000])
+        values = frozenset(w for w in words if len(w) > 1 and not (w.islower() and w.isalpha()))
         names = [*_names_in(part_text[:600])[:4], *_names_in(lead[:200])[-2:]]
         names += _COLUMN.findall(lead) if kind == "outline" else []
         static = (
@@ -127,10 +128,6 @@ def _hash(word: str) -> int:
 def values_in(text: str) -> frozenset[str]:
     """Return the values and the plain words of a text."""
     return frozenset(_VALUE.findall(text[:20_000]))
-
-
-def _is_value(word: str) -> bool:
-    return len(word) > 1 and not (word.islower() and word.isalpha())
 
 
 def _log(number: float) -> float:
