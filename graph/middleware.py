@@ -70,7 +70,7 @@ __all__ = ["ContextMiddleware", "HistorySettings"]
 
 
 class ContextState(AgentState[Any]):
-    """The agent's state with the builder's decisions: private, bounded, kept in checkpoints."""
+    """The agent's state with the builder's decisions: private, kept in checkpoints."""
 
     stategate: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
 
