@@ -18,7 +18,7 @@ from stategate.stores.sql import is_sqlite
 
 _EXPORT = '[{"role": "user", "content": …}, …], or {"messages": […]}'
 #: Keys under which a record keeps its messages, or what holds them.
-_KEYS = ("messages", "values", "channel_values", "traj", "history")
+_KEYS = ("messages", "values", "channel_values", "traj", "history", "outputs")
 
 
 class Thread(NamedTuple):
@@ -87,7 +87,7 @@ def _threads(source: str, selected: str) -> list[Thread]:
 def from_plain(values: object, name: str = "the export") -> list[BaseMessage]:
     """Return the messages of an export: a list in OpenAI's or LangChain's form, or a mapping to one.
 
-    A mapping holds it under "messages", "values", "traj" or "history". Raises ``UserError``.
+    A mapping holds it under one of ``_KEYS``. Raises ``UserError``.
     """
     while isinstance(values, Mapping):
         values = next((values[key] for key in _KEYS if values.get(key)), None)
@@ -114,8 +114,10 @@ def _messages(row: object) -> list[BaseMessage]:
     content, calls = row.get("content"), row.get("tool_calls") or ()
     blocks = content if isinstance(content, list) else ()
     types = [block.get("type") for block in blocks if isinstance(block, Mapping)]
-    if "tool_result" in types or row.get("function_call"):
-        raise ValueError("results of tools are read in OpenAI's form: role tool, tool_call_id")
+    is_foreign = any(isinstance(call.get("function"), str) for call in calls)
+    if is_foreign or "tool_result" in types or row.get("function_call"):
+        raise ValueError("tools are read in OpenAI's form: tool_calls, role tool, tool_call_id")
+    row = {"content": content, **row} if calls else row  # beside calls it may be missing
     broken = [c for c in calls if "function" in c and not _is_object(c["function"]["arguments"])]
     if not broken:
         return convert_to_messages([dict(row)])

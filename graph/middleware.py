@@ -70,7 +70,7 @@ __all__ = ["ContextMiddleware", "HistorySettings"]
 
 
 class ContextState(AgentState[Any]):
-    """The agent's state with the builder's decisions: private, bounded, kept in checkpoints."""
+    """The agent's state with the builder's decisions: private, kept in checkpoints."""
 
     stategate: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
 
@@ -80,14 +80,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
 
     ``kind`` is a context kind that chooses among parts, ``budget`` counts tokens of the whole prompt,
     tools and system message included. A longer prompt is cut to ``low_watermark`` of it; until the next
-    cut, prompts only grow, so that the provider's cached prefix holds. A new result of more than
-    ``max_new_result`` tokens (by default a quarter of the budget, without a scorer a fortieth) is
-    shortened at once, unless a tool named in ``keep_whole`` gave it (pages that the agent acts on).
-    With ``recall`` the agent gets a tool that shows a shortened result whole. :class:`HistorySettings`
-    lists all settings with their defaults; any other is a parameter of the kind.
-
-    ``preview`` plans without calling a model, ``restore`` brings a message back whole. If the agent
-    has a tool named ``recall``, ours is named ``recall_message``.
+    cut, prompts only grow, so that the provider's cached prefix holds. :class:`HistorySettings` lists
+    all settings with their defaults; any other is a parameter of the kind. If the agent has a tool
+    named ``recall``, ours is named ``recall_message``.
 
     No failure here stops the agent: after ``timeout`` seconds, or if a builder raises, the call
     reads the untouched messages, and an event and a warning say so.
@@ -119,13 +114,14 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
         shortened, prepared = await asyncio.to_thread(self._shorten, request)
         return _with_decisions(await handler(shortened), request, prepared)
 
-    def hook(self, state: Mapping[str, Any]) -> dict[str, Any]:
+    def hook(self, state: object) -> dict[str, Any]:
         """Return ``llm_input_messages`` for a graph's model: a ``pre_model_hook``, or a node before it.
 
-        Also returns ``stategate``, the decisions: a state without that key (a dict) decides anew at
-        every call. Give the graph's tool node ``tools`` too.
+        Also returns ``stategate``, the decisions: a state (mapping, pydantic model or dataclass)
+        without that key, a dict, decides anew at every call. Give the graph's tool node ``tools`` too.
         """
-        prepared = self._prepared(state["messages"], state)
+        values = state if isinstance(state, Mapping) else vars(state)
+        prepared = self._prepared(values["messages"], values)
         decisions = prepared.decisions or Decisions()
         return {"llm_input_messages": list(prepared.messages), _KEY: decisions.plain()}
 
@@ -260,7 +256,8 @@ def recall_tool(budget: int, name: str = RECALL) -> BaseTool:
         """Show an earlier message whole: a tool's result, or what somebody said.
 
         Results may end with a note such as "[cut 512 tokens: recall 9f3a1]": give the five letters
-        of the note as id. Words instead of an id find the parts of earlier messages that hold them.
+        of the note as id, or those of several notes ("9f3a1 04b3b"). Words instead of an id find the
+        parts of earlier messages that hold them.
         JSON is shown as an outline: after "rows{id,price}:" each line holds a row's id and price.
         """
         text, words = recalled(id, messages, budget, name), _words(id)
@@ -287,7 +284,7 @@ def recalled(query: str, messages: Sequence[BaseMessage], budget: int, ours: str
         if tool_of(message, tools) != ours and (text := readable_text(message, ours)).strip():
             searched[name] = speaker + text
     if named := [texts[word] for word in _words(query) if word in texts]:
-        return _truncated("\n\n".join(named), budget)
+        return "\n\n".join(_truncated(text, budget // len(named)) for text in named)
     texts = dict(pair for item in searched.items() for pair in _searchable(*item, query))
     results = {key: spans(text) for key, text in texts.items()}
     hits: dict[str, dict[int, str]] = {}

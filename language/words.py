@@ -1,6 +1,7 @@
 """Closed classes of English (``words.toml``): function words, the calendar, verbs, numbers."""
 
 import tomllib
+from functools import lru_cache
 from pathlib import Path
 
 _LISTS: dict[str, tuple[str, ...]] = {
@@ -24,6 +25,7 @@ CARDINALS = {word: value for value, word in enumerate(_LISTS["numbers"], 1)} | {
 ORDINALS = {word: value for value, word in enumerate(_LISTS["ordinals"], 1)}
 
 
+@lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """Return ``word`` without its commonest English endings."""
     for ending in ("ing", "es", "ed", "s"):

@@ -35,6 +35,7 @@ from stategate.nodes.build_context.messages.need import (
     parts_of,
 )
 from stategate.nodes.protocols import Vector
+from stategate.stores.errors import UserError
 from stategate.stores.files import write_lines
 from stategate.trainers.settings import NeedSettings
 from stategate.trainers.trainer import (
@@ -264,12 +265,14 @@ def train(settings: NeedSettings) -> dict[str, Any]:
 
 def _examples(settings: NeedSettings) -> list[LabelledThread]:
     """Return the labelled threads of the files and of the made-up tasks."""
-    return [
-        example
-        for path in (*settings.threads, str(MADE_UP))
-        for thread in read_threads(path)
-        if (example := labelled(Path(path).name.split(".")[0], thread, settings.seed))
-    ]
+    examples: list[LabelledThread] = []
+    for path in (*settings.threads, str(MADE_UP)):
+        source = Path(path).name.split(".")[0]
+        threads = [labelled(source, thread, settings.seed) for thread in read_threads(path)]
+        if not any(threads):
+            raise UserError(f"'{path}' teaches nothing: no call follows a tool's result")
+        examples += filter(None, threads)
+    return examples
 
 
 def _split(

@@ -48,6 +48,10 @@ CHAT: list[dict[str, Any]] = [
 FORMS: dict[str, Any] = {
     "chat": CHAT,
     "openai's client": [{"refusal": None, "function_call": None, **row} for row in CHAT],
+    "openai's client without nulls": [
+        {key: value for key, value in row.items() if value is not None} for row in CHAT
+    ],
+    "langsmith": {"run_type": "chain", "inputs": {"input": "Read."}, "outputs": {"messages": CHAT}},
     "langchain flat": [m.model_dump() for m in THREAD],
     "langchain typed": messages_to_dict(THREAD),
     "langchain constructors": [dumpd(message) for message in THREAD],
@@ -114,7 +118,9 @@ def test_what_a_model_or_a_user_may_write_is_read(tmp_path: Path) -> None:
 def test_a_call_without_an_id_goes_with_its_result() -> None:
     call = {"id": None, "type": "function", "function": {"name": "read", "arguments": "{}"}}
     messages = from_plain([CHAT[1], {**CHAT[2], "tool_calls": [call]}, *CHAT[3:], CHAT[1]])
-    assert [m.type for m in messages_read(messages)] == ["human", "human", "ai", "human"]
+    shown = messages_read(messages)
+    assert [m.type for m in shown] == ["human", "ai", "human"]
+    assert "left out 1 earlier message" in shown[0].text
 
 
 def test_a_server_that_is_looked_into_stays_as_it_was(postgres: str) -> None:
@@ -160,6 +166,8 @@ def test_a_database_that_is_looked_into_stays_as_it_was(tmp_path: Path) -> None:
 BAD = ["{", "[]", '{"a": 1}', "3", '[{"role": "king", "content": "x"}]', '[{"lc": 1}]']
 RESULT = {"type": "tool_result", "tool_use_id": "c"}
 BAD += [json.dumps([{"role": "user", "content": [RESULT]}])]
+INSPECT = {"id": "c", "function": "read", "arguments": {"n": 1}}
+BAD += [json.dumps([{"role": "assistant", "content": "", "tool_calls": [INSPECT]}])]
 
 
 @pytest.mark.parametrize("bad", BAD)

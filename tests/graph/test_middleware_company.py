@@ -20,6 +20,7 @@ from stategate.envs.messages.history import names_of, tokens_in
 from stategate.evals.replay import orphans_in
 from stategate.graph.middleware import ContextMiddleware, recalled
 from stategate.nodes.build_context.messages import planner
+from stategate.nodes.build_context.messages.need import RECENT, load_scorer
 from stategate.stores.errors import UserError
 from tests.graph.test_middleware import (
     ASK,
@@ -41,8 +42,8 @@ def test_a_result_without_its_call_is_noted_and_can_be_recalled() -> None:
     messages = [HumanMessage("Look."), asked, HumanMessage("Still there?"), result]
     messages += [AIMessage("Yes."), HumanMessage("Which seal?")]
     shown = messages_read(messages)
-    assert [message.type for message in shown] == ["human", "human", "human", "ai", "human"]
-    assert "left out 1 earlier message;" in shown[1].text
+    assert [message.type for message in shown] == ["human", "human", "ai", "human"]
+    assert shown[0].text.startswith("Look.\n\n[left out 1 earlier message;")
     assert "SEAL-1" in recalled("SEAL-1", messages, 2000)
 
 
@@ -93,6 +94,24 @@ def test_a_graph_whose_state_is_a_model_recalls() -> None:
     asked = {"name": "recall", "args": {"id": "took"}, "id": "r"}
     messages = [*look_round(1), AIMessage("", tool_calls=[asked])]
     assert "OX-0001" in graph.invoke({"messages": messages})["messages"][-1].text
+    shaped = ContextMiddleware(budget=900)
+    assert shaped.hook(state(messages=messages)) == shaped.hook({"messages": messages})
+
+
+def test_of_several_messages_each_gets_its_share_of_the_room() -> None:
+    messages = [message for number in (1, 2) for message in look_round(number, 400)]
+    names = names_of(messages)
+    shown = recalled(f"{names[1]} {names[3]}", messages, 300)
+    assert "OX-0001" in shown
+    assert "OX-0002" in shown
+    assert tokens_in(shown) < 400
+
+
+def test_of_a_very_long_thread_the_beginning_and_the_recent_messages_are_scored() -> None:
+    messages = [HumanMessage("Look."), *(m for n in range(RECENT) for m in look_round(n, 1))]
+    _, facts = load_scorer("need").read(messages)
+    assert "Look" in facts.task
+    assert facts.results <= RECENT // 2
 
 
 def test_messages_of_one_id_and_calls_of_one_id_are_all_read() -> None:

@@ -15,6 +15,7 @@ from stategate.nodes.build_context.messages.need import (
     load_scorer,
     parts_of,
 )
+from stategate.stores.errors import UserError
 
 THREAD = [
     HumanMessage("Cancel the order of Ada."),
@@ -56,3 +57,15 @@ def test_training_gives_the_scores_that_numpy_reads(tmp_path: Path) -> None:
     theirs = 1 / (1 + np.exp(-scored(network, [thread])[thread.decision == 3, 0]))
     np.testing.assert_allclose(sorted(ours), sorted(theirs), rtol=1e-4)
     assert thread.label[thread.decision == 3].max() == 1.0
+
+
+def test_threads_that_teach_nothing_are_refused(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from stategate.trainers.need import train
+    from stategate.trainers.settings import NeedSettings
+
+    path = tmp_path / "talk.json"
+    path.write_text('[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]')
+    run, checkpoint = str(tmp_path / "run"), str(tmp_path / "need")
+    with pytest.raises(UserError, match="teaches nothing"):
+        train(NeedSettings(run=run, checkpoint=checkpoint, threads=[str(path)]))

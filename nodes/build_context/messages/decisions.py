@@ -59,7 +59,7 @@ class HistorySettings(BaseModel):
 
 @dataclass(frozen=True)
 class Decisions:
-    """The decisions so far, as plain values for a checkpoint; bounded by the budget.
+    """The decisions so far, as plain values for a checkpoint; the budget bounds their texts.
 
     ``frozen`` holds the checksum of the original and the visible text of each shortened result,
     ``left_out`` the keys of messages that are not shown at all. ``restored`` stay whole.

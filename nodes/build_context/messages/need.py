@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ SHIPPED, KIND = "need", "need"
 BUCKETS = 8192
 #: Hashed words of a part's keys, and of a message.
 KEY_WORDS, MESSAGE_WORDS = 8, 48
+#: Messages of a thread that are read, its first two aside.
+RECENT = 500
 #: Checkpoints have a column for each; none is "html" any more, since HTML is read as its visible text.
 _FORMATS = ("outline", "table", "log", "text", "markdown", "html")
 _VALUE = re.compile(r"[A-Za-z0-9_$#@][\w./:@#+-]*\w|\b[A-Z0-9]\b")
@@ -81,8 +84,9 @@ def parts_of(text: str) -> tuple[Part, ...]:
         part_text, lead = span.text, span.leads[-1].text if span.leads else ""
         position = positions[span.leads]
         positions[span.leads] += 1
-        values = frozenset(v for v in _VALUE.findall(part_text[:2000]) if _is_value(v))
-        names = [*_KEY.findall(part_text[:600])[:4], *_KEY.findall(lead[:200])[-2:]]
+        words = _VALUE.findall(part_text[:2000])
+        values = frozenset(w for w in words if len(w) > 1 and not (w.islower() and w.isalpha()))
+        names = [*_names_in(part_text[:600])[:4], *_names_in(lead[:200])[-2:]]
         names += _COLUMN.findall(lead) if kind == "outline" else []
         static = (
             *(float(bool(pattern.search(part_text[:2000]))) for pattern in _KINDS),
@@ -104,6 +108,11 @@ def parts_of(text: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
+@lru_cache(maxsize=4096)
+def _names_in(text: str) -> list[str]:
+    return _KEY.findall(text[: max(text.rfind(":"), text.rfind("=")) + 2])
+
+
 def hashes(prefix: str, names: Iterable[str], limit: int) -> tuple[int, ...]:
     """Return the places of the words in ``names``: "getOrder_id" has get, order and id."""
     words = dict.fromkeys(w.lower() for name in names for w in _NAME_PART.findall(name))
@@ -119,10 +128,6 @@ def _hash(word: str) -> int:
 def values_in(text: str) -> frozenset[str]:
     """Return the values and the plain words of a text."""
     return frozenset(_VALUE.findall(text[:20_000]))
-
-
-def _is_value(word: str) -> bool:
-    return len(word) > 1 and not (word.islower() and word.isalpha())
 
 
 def _log(number: float) -> float:
@@ -157,9 +162,8 @@ class ThreadFacts:
             if isinstance(message, ToolMessage):
                 results.append(parts_of(bounded(text_of(message))))
                 facts.results += 1
-                for part in results[-1]:
-                    facts.holders.update(part.values)
-                    facts.seen.update(part.keys)
+                facts.holders.update(chain.from_iterable(part.values for part in results[-1]))
+                facts.seen.update(chain.from_iterable(part.keys for part in results[-1]))
                 continue
             words = values_in(readable_text(message))
             if isinstance(message, HumanMessage):
@@ -172,9 +176,9 @@ class ThreadFacts:
                 facts.last_call = words
                 facts.called |= words
                 new_words = words - facts.turn_words
-                for part in (part for parts in results[-20:] for part in parts):
-                    if part.values & new_words:
-                        facts.used.update(part.keys)
+                recent = chain.from_iterable(results[-20:])
+                taken = (part.keys for part in recent if not new_words.isdisjoint(part.values))
+                facts.used.update(chain.from_iterable(taken))
             facts.turn_words |= words
         return facts
 
@@ -243,9 +247,11 @@ class NeedScorer:
     def read(self, messages: Sequence[BaseMessage]) -> tuple[Vector, ThreadFacts]:
         """Return the recurrent state after ``messages``, and their facts.
 
-        The state is a GRU's, in the order of gates of torch's ``GRUCell``.
+        The state is a GRU's, in the order of gates of torch's ``GRUCell``. Of a longer thread its
+        beginning and its last ``RECENT`` messages are read: their parts are cached.
         """
         weights, tools = self._weights, tools_called(messages)
+        messages = [*messages[:2], *messages[2:][-RECENT:]]
         size = len(weights["query"])
         state = np.zeros(size, dtype=np.float32)
         words = self._mean([message_words(message, tools) for message in messages])

@@ -38,6 +38,7 @@ from stategate.nodes.build_context.messages.decisions import (
     PreparedCall,
 )
 from stategate.nodes.build_context.messages.need import (
+    RECENT,
     SHIPPED,
     NeedScorer,
     load_scorer,
@@ -176,7 +177,7 @@ class HistoryPlanner:
         low = round(self._room(history) * self.settings.low_watermark)
         results = [slot for slot in history.slots if slot.is_result]
         if self._scorer is not None:
-            self._chances(history, [slot for slot in results if not slot.is_new])
+            self._chances(history, [s for s in results[-RECENT // 2 :] if not s.is_new])
         history.leave_out(low, self._room(history))
         results = [slot for slot in results if not slot.omitted and not slot.is_pinned]
         old = [slot for slot in results if not slot.is_new]

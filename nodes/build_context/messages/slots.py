@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 
 from stategate.envs.messages.history import (
     LARGEST,
@@ -42,8 +42,6 @@ from stategate.stores.errors import warn_once
 
 #: Tokens that the note of a shortened result may have.
 NOTE_TOKENS = 14
-#: The message that says what was left out.
-NOTE_ID = "stategate-note"
 _LEFT_OUT_TOKENS = 90  # that its note may have
 _FOR_RESULTS = 0.25  # share of what a cut leaves that parts of old results get, at least
 _LISTED, _QUOTED = 4, 48  # turns of people that it names, and characters of each
@@ -143,7 +141,7 @@ class History:
         """Return the history of ``messages``, of which earlier calls decided ``previous``."""
         valid = repaired(messages)
         keys, names = keys_of(messages), names_of(messages)
-        tools = tools_called([*valid.values()])
+        tools, left_out = tools_called([*valid.values()]), {*previous.left_out}
         standing: list[Slot] = []
         orphans: list[Slot] = []
         for index, original in enumerate(messages):
@@ -172,7 +170,7 @@ class History:
                 is_pinned=is_pinned and not is_huge,
                 is_huge=is_huge,
                 beyond=0 if is_all else size - tokens_in(text),
-                omitted="left out" if key in previous.left_out else "",
+                omitted="left out" if key in left_out else "",
                 why="as before",
             )
             check, before = previous.frozen.get(key, (None, None))
@@ -195,9 +193,9 @@ class History:
     @property
     def size(self) -> int:
         """Tokens of the whole prompt."""
-        left_out = self._note()
-        size = self.fixed + sum(slot.visible_size for slot in self.slots)
-        return size + (tokens_of(left_out) if left_out else 0)
+        noted = self._noted()
+        sizes = [slot.visible_size for slot in self.slots if slot.index not in noted]
+        return self.fixed + sum(sizes) + sum(map(tokens_of, noted.values()))
 
     def leave_out(self, room: int, last_room: int) -> None:
         """Choose anew which messages to leave out, so that the others fit ``room`` tokens.
@@ -228,7 +226,7 @@ class History:
             if needed <= (last_room if order(slots)[1] else room):
                 break
             first = slots[0]
-            stays = first.key in {NOTE_ID, *requests} or any(slot.is_pinned for slot in slots)
+            stays = first.key in requests or any(slot.is_pinned for slot in slots)
             if not stays and first.message.type != "system":
                 needed -= sum(slot.least_size for slot in slots)
                 for slot in slots:
@@ -244,7 +242,7 @@ class History:
         turns: list[str] = []
         callers: list[str] = []
         for slots in self.rounds:
-            if slots[0].message.type == "human" and slots[0].key != NOTE_ID:
+            if slots[0].message.type == "human":
                 turns.append(slots[0].key)
             elif turns and slots[0].has_calls:
                 callers.append(turns[-1])
@@ -256,18 +254,28 @@ class History:
         present = max(turns[:-1] or turns, key=weights.__getitem__)
         return {turns[0], max(turns, key=callers.count), turns[-1]}, present
 
-    def _note(self) -> HumanMessage | None:
-        """Return the message that stands for those left out, None where there are none."""
+    def _noted(self) -> dict[int, BaseMessage]:
+        """Return, by its index, the last request before what is left out, with a note of that.
+
+        As a message of its own the note would follow a result or a request: Mistral refuses it.
+        """
         left_out = [slot for slot in self.slots if slot.omitted]
         count = len(left_out) + sum(bool(slot.text.strip()) for slot in self.orphans)
         if not count or not self.slots:
-            return None
+            return {}
         turns = [slot for slot in left_out if slot.message.type == "human"][-_LISTED:]
         quoted = [f'{s.name} "{" ".join(s.text.split())[:_QUOTED] or NO_TEXT}"' for s in turns]
         way_back = f"; {self.recall} finds them by words or by id" if self.recall else ""
         listed = f". The user said: {', '.join(quoted)}" if quoted else ""
         text = f"[left out {count} earlier message{'s' * (count > 1)}{way_back}{listed}]"
-        return HumanMessage(text, id=NOTE_ID)
+        visible = [s for s in self.slots if not s.omitted]
+        people = [s for s in visible if s.message.type == "human"] or visible[:1]
+        first = min(slot.index for slot in (*left_out, *self.orphans))
+        place = next((s for s in reversed(people) if s.index < first), people[0])
+        content = place.message.content
+        block = {"type": "text", "text": text}
+        noted = f"{content}\n\n{text}" if isinstance(content, str) else [*content, block]
+        return {place.index: place.message.model_copy(update={"content": noted})}
 
     def prepared(self, previous: Decisions, settings: HistorySettings) -> PreparedCall:
         """Return the messages that the call reads; those shown whole are the very same."""
@@ -281,22 +289,15 @@ class History:
             left_out=[slot.key for slot in self.slots if slot.omitted],
             cuts=previous.cuts + self.is_cut,
         )
-        every = (*self.slots, *self.orphans)
+        noted = self._noted()
         messages: list[BaseMessage] = []
-        left_out = self._note()
-        first = min((slot.index for slot in every if slot.omitted), default=0)
         for slot in self.slots:
-            # One message, where the first of them stood: between rounds, and before the last.
-            is_due = slot.index >= first or slot is self.rounds[-1][0]
-            if left_out is not None and is_due and not slot.is_result:
-                messages.append(left_out)
-                left_out = None
-            message, shown = slot.message, slot.shown
+            message, shown = noted.get(slot.index, slot.message), slot.shown
             if not slot.omitted:
                 messages.append(message if shown is None else with_text(message, shown))
         rows = tuple(
             Row(s.key, s.name, s.message.type, s.fate, s.size, s.visible_size, s.why)
-            for s in every
+            for s in (*self.slots, *self.orphans)
             if s.fate != "whole"
         )
         audit = Audit(
