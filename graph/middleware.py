@@ -293,7 +293,7 @@ def recalled(query: str, messages: Sequence[BaseMessage], budget: int, ours: str
     if not hits:
         latest = ", ".join(list(searched)[-20:]) or "none"
         return f"no earlier message is called or holds '{query}'; the latest are: {latest}"
-    quoted = [f"{key}:\n{excerpt(results[key], shown)}" for key, shown in hits.items()]
+    quoted = [f"{key}:\n{excerpt(results[key], hits[key])}" for key in results if key in hits]
     return _truncated("\n\n".join(quoted), budget)
 
 
