@@ -35,7 +35,7 @@ app = command_group(
     "stategate memory forget 3 7",
 )
 #: Why a fact is not shown, in words; of other causes, what follows the colon.
-_CAUSES = {"number": "{k} others fit better", "duplicate": "the same is shown already"}
+_CAUSES = {"number": "only the best {k} are shown", "duplicate": "the same is shown already"}
 EmbedderKind = Annotated[str, option(..., "The one that the memory was written with.")]
 
 
