@@ -280,8 +280,7 @@ def _spoken(context: BuiltContext, question: str, embedder: Embedder) -> Support
     if not _OF_ASKING.search(question):
         turns += [one for one in quotables(context, True) if not one.title]
     topic = " ".join(_OF_TALK.sub(" ", question).split())
-    named = re.findall(r"\w+", topic.lower())
-    is_order = _NO_TOPIC.issuperset(named)
+    is_order = _NO_TOPIC.issuperset(named := re.findall(r"\w+", topic.lower()))
     scores = chances = np.zeros(len(turns), np.float32)
     if turns and is_order:
         place = next((ORDINALS[word] for word in named if word in ORDINALS), 0)

@@ -135,11 +135,8 @@ class UserIndex:
         return parts[int(scores.argmax())]
 
     def coverage(self, query: str, places: Sequence[int], beside: Scores) -> list[float]:
-        """Return which share of the query's words, by rarity, each fact and its neighbours hold.
-
-        ``beside`` is above 0 for facts whose neighbours count.
-        """
-        columns = [self.columns[name] for name in ("before", "after")]
+        """Return the share of the query's words, by rarity, of facts and neighbours ``beside`` them."""
+        columns = (self.columns["before"], self.columns["after"])
         groups = [[p, *(int(c[p]) for c in columns if c[p] >= 0 and beside[p])] for p in places]
         return self._lexical.coverage(query, groups)
 

@@ -249,9 +249,9 @@ def _refusal(
     if asked.as_of is not None and _was_over(fact.valid_to, by, asked.as_of, index):
         return f"closed: fact {by} ended it before that day"
     if _plain(fact) in shown:
-        return "duplicate"
+        return "duplicate: the same is shown already"
     if len(shown) >= limits.facts:
-        return f"number: only {limits.facts} are shown"
+        return f"number: only the best {limits.facts} are shown"
     return ""
 
 
