@@ -295,7 +295,8 @@ def _spoken(context: BuiltContext, question: str, embedder: Embedder) -> Support
     evidence = Support(turns, scores, chances)
     if turns and evidence.chance >= _SPOKEN:
         return replace(evidence, is_spoken=True)
-    return evidence if is_order or _OF_TALK.match(question) else None
+    opening = _OF_TALK.match(question)  # what "we" discussed may stand in the minutes
+    return evidence if is_order or (opening and " we" not in opening[0].lower()) else None
 
 
 def _current_first(evidence: Support) -> Support:

@@ -203,6 +203,16 @@ def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
     assert reply("Did I ask about my dog?") == NOTHING_FOUND, "it was told, not asked"
 
 
+def test_what_we_discussed_may_stand_in_documents_and_what_i_asked_does_not():
+    minutes = passage_piece("We discussed the roof and chose slate.", "Minutes")
+    told = piece_of("history", ("speaker", "User"), ("said", "Who is the chair?"))
+    for subject, count in (("we discuss", 1), ("I ask about", 0)):
+        answer_text = answered(
+            decide(f"Did {subject} the roof?", told, minutes, threshold=0.01).action
+        )
+        assert answer_text.count("slate") == count
+
+
 def test_the_first_question_of_a_talk_whose_beginning_is_not_shown_is_not_known():
     words = ("speaker", "User"), ("said", "Where is the ferry?")
     for turn, known in ((0, True), (4, False)):
