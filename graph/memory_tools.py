@@ -39,6 +39,7 @@ _MAX_INPUT = 4_000  # characters of a query, a question or an answer
 _MAX_OUTPUT = 20_000  # characters that one call returns
 #: A number of results.
 Count = Annotated[int, Field(ge=1, le=_MAX_HITS, description=f"how many, {_MAX_HITS} at most")]
+Chance = Annotated[float, Field(ge=0, le=1, description="least probability that a fact answers")]
 #: A text with at least one letter or digit.
 Text = Annotated[str, Field(min_length=1, max_length=_MAX_INPUT, pattern=r"\w")]
 
@@ -59,10 +60,11 @@ def memory_tools(
         with owned_by(memory_owner(ensure_config()["configurable"])):
             return place.owner
 
-    def memory_search(words: Text, k: Count = 5) -> str:
-        """Find what is remembered from earlier conversations about these words."""
+    def memory_search(words: Text, k: Count = 5, at_least: Chance = 0.0) -> str:
+        """Find what is remembered from earlier conversations about these words or this question."""
         asked = asked_of(words, resources.embedder, judge=answer_chances)
-        found = store.recall(owner(), asked, Limits(facts=min(max(k, 1), _MAX_HITS)))
+        limits = Limits(facts=min(max(k, 1), _MAX_HITS), at_least=at_least)
+        found = store.recall(owner(), asked, limits)
         lines = [_fact_line(fact) for fact in found if not fact.left_out]
         return "\n".join(lines)[:_MAX_OUTPUT] or "nothing is remembered"
 

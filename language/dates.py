@@ -311,7 +311,7 @@ def _rules() -> Iterator[tuple[re.Pattern[str], _Rule]]:
     named_year = rf"(?:in|since|until|by|during|of|back in)(?: the year)? {_YEAR}"
     yield of(named_year, lambda match, today: _year(int(match["year"])))
     yield of(rf"(?:on |by |until |from |since |{_WEEKDAY},? )the {_NTH}", _nth)
-    yield of(rf"(?<!every )(?<!each )(?:on )?{_WEEKDAY}", _on_weekday)
+    yield of(rf"(?<!every )(?<!every other )(?<!each )(?:on )?{_WEEKDAY}", _on_weekday)
 
 
 _RULES = tuple(_rules())

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from stategate.language.sentences import sentences
 from stategate.language.utterance import is_asking, read_sentence
-from stategate.language.words import CALENDAR, CARDINALS, FUNCTION_WORDS
+from stategate.language.words import CALENDAR, CARDINALS, FUNCTION_WORDS, ORDINALS
 from stategate.nodes.models.calls import Ask
 from stategate.nodes.models.judge import answer_chances, following_up
 from stategate.nodes.protocols import BuiltContext, Embedder, Piece, Vector
@@ -203,10 +203,11 @@ def _source_of(piece: Piece) -> str:
 
 
 def _earlier_questions(context: BuiltContext) -> list[Quotable]:
-    """Return the user's earlier questions, the newest first."""
+    """Return the user's earlier questions, newest first, remembered ones last."""
+    facts = sorted(context.visible("fact"), key=lambda piece: piece.says("day"))
     turns = [
-        (_source_of(piece), piece.says("said"))
-        for piece in context.visible("fact", "history")
+        (_source_of(piece), _as_said(piece.says("said")))
+        for piece in (*facts, *context.visible("history"))
         if piece.kind == "fact" or piece.says("speaker") == "User"
     ]
     questions = [turn for turn in turns if is_asking(turn[1]) and not _OF_TALK.search(turn[1])]
@@ -247,22 +248,8 @@ def support(
     Sentences are ranked alone, with a chance of 0, where nothing ``is_judged``.
     """
     quotable = quotables(context)
-    if _OF_TALK.search(question):
-        turns = _earlier_questions(context)
-        if not _OF_ASKING.search(question):
-            turns += [one for one in quotables(context, True) if not one.title]
-        if turns:
-            topic = " ".join(_OF_TALK.sub(" ", question).split())
-            meaning, shared = _nearness(topic, topic, turns, embedder)
-            scores, chances = meaning + _SHARED * shared, shared
-            if _NO_TOPIC.issuperset(re.findall(r"\w+", topic.lower())):
-                # Nothing but the talk is asked about in "What did I ask first?"
-                order = np.arange(len(turns), dtype=np.float32)  # of the newest question first
-                scores = order if "first" in topic else -order
-                chances = np.ones_like(shared)
-            spoken = Support(turns, scores, chances, is_spoken=True)
-            if spoken.chance >= _SPOKEN:
-                return spoken
+    if spoken := _spoken(context, question, embedder):
+        return spoken if spoken.quotable else None
     if not quotable:
         return None
     about = " ".join(piece.says("about") for piece in context.visible("question"))
@@ -274,9 +261,42 @@ def support(
     if is_judged and is_keywords(query):
         chances[read] = [answer_chance(float(meaning[i]), float(shared[i])) for i in read]
     elif is_judged:
-        chances[read] = answer_chances(query, [quotable[i].whole for i in read], "judge-documents")
+        for judge, is_document in (("judge", False), ("judge-documents", True)):
+            own = [i for i in read if bool(quotable[i].passage) == is_document]
+            chances[own] = answer_chances(query, [quotable[i].whole for i in own], judge)
         chances[_strays(about, quotable, (shared == 0) & (meaning < _SUBJECT))] = 0
     return _current_first(Support(quotable, np.asarray(scores + chances), chances))
+
+
+def _spoken(context: BuiltContext, question: str, embedder: Embedder) -> Support | None:
+    """Return the turns that a question about the talk asks for; None where it may ask for a fact, too.
+
+    "Did I ask about the key?" and "What did I ask first?" ask for turns alone: without one nothing
+    answers, nor where the first turns of a long conversation are not shown.
+    """
+    if not _OF_TALK.search(question):
+        return None
+    turns = _earlier_questions(context)
+    if not _OF_ASKING.search(question):
+        turns += [one for one in quotables(context, True) if not one.title]
+    topic = " ".join(_OF_TALK.sub(" ", question).split())
+    is_order = _NO_TOPIC.issuperset(named := re.findall(r"\w+", topic.lower()))
+    scores = chances = np.zeros(len(turns), np.float32)
+    if turns and is_order:
+        place = next((ORDINALS[word] for word in named if word in ORDINALS), 0)
+        order = np.arange(len(turns), dtype=np.float32)  # of the newest question first
+        scores = -abs(order - len(turns) + place) if place else -order
+        told = context.visible("history")
+        is_whole = not told or any(piece.id.startswith("history:0:") for piece in told)
+        chances = chances + (not place or (is_whole and place <= len(turns)))
+    elif turns:
+        meaning, chances = _nearness(topic, topic, turns, embedder)
+        scores = meaning + _SHARED * chances
+    evidence = Support(turns, scores, chances)
+    if turns and evidence.chance >= _SPOKEN:
+        return replace(evidence, is_spoken=True)
+    opening = _OF_TALK.match(question)  # what "we" discussed may stand in the minutes
+    return evidence if is_order or (opening and " we" not in opening[0].lower()) else None
 
 
 def _current_first(evidence: Support) -> Support:

@@ -134,10 +134,10 @@ class UserIndex:
             scores = scores + own[1 : 1 + len(parts)] @ np.asarray(vector, np.float32)
         return parts[int(scores.argmax())]
 
-    def coverage(self, query: str, places: Sequence[int]) -> list[float]:
-        """Return which share of the query's words, by rarity, each fact and its neighbours hold."""
-        before, after = self.columns["before"], self.columns["after"]
-        groups = [[p, *(int(c[p]) for c in (before, after) if c[p] >= 0)] for p in places]
+    def coverage(self, query: str, places: Sequence[int], beside: Scores) -> list[float]:
+        """Return the share of the query's words, by rarity, of facts and neighbours ``beside`` them."""
+        columns = (self.columns["before"], self.columns["after"])
+        groups = [[p, *(int(c[p]) for c in columns if c[p] >= 0 and beside[p])] for p in places]
         return self._lexical.coverage(query, groups)
 
     def meaning(self, vector: Vector, embedder: str) -> Scores:

@@ -148,7 +148,7 @@ def _holding(passage: str, fact: Fact, as_of: float | None, index: UserIndex) ->
 
 def _chances(index: UserIndex, asked: Asked, facts: Mapping[int, Fact]) -> dict[int, float]:
     """Return how likely each fact answers: by the judge where there is one, and a question."""
-    shares = index.coverage(asked.words, list(facts))
+    shares = index.coverage(asked.words, list(facts), _take_turns(index))
     chances = {
         place: answer_chance(min(fact.score, 1.0), share)
         for (place, fact), share in zip(facts.items(), shares, strict=True)
@@ -249,9 +249,9 @@ def _refusal(
     if asked.as_of is not None and _was_over(fact.valid_to, by, asked.as_of, index):
         return f"closed: fact {by} ended it before that day"
     if _plain(fact) in shown:
-        return "duplicate"
+        return "duplicate: the same is shown already"
     if len(shown) >= limits.facts:
-        return f"number: only {limits.facts} are shown"
+        return f"number: only the best {limits.facts} are shown"
     return ""
 
 
@@ -278,7 +278,8 @@ def signals(
     """
     question = asked.words
     nearest = [int(place) for place in np.argsort(-words[0], kind="stable")[:_NEAREST]]
-    share = max(index.coverage(question, nearest), default=0.0)
+    turns = _take_turns(index)
+    share = max(index.coverage(question, nearest, turns), default=0.0)
     lexical = share * (standard(words[0]) + standard(words[1])) / 2
     nearness = standard(meaning)
     own = lexical + nearness
@@ -297,7 +298,7 @@ def signals(
     return {
         "words": lexical,
         "meaning": nearness,
-        "beside": index.column("content") * _take_turns(index) * _neighbour_scores(index, own),
+        "beside": index.column("content") * turns * _neighbour_scores(index, own),
         "thread": _best_of_thread(index, own),
         "speaker": np.isin(index.column("speaker"), speakers).astype(float),
         "assistant": (index.column("speaker") == assistant).astype(float),

@@ -16,6 +16,7 @@ from stategate.stores.memory.records import Statement, Turn
 #: Why a sentence of the user's is not kept.
 WISH_TO_FORGET = "a wish to forget: `stategate memory forget` or the button Forget carries it out"
 _LETTERS = 8_000  # of a turn that are read
+_SURE = 0.95  # probability from which what is read as small talk is not kept
 _STATING = ("statement", "correction", "wish")
 #: Times that greetings and thanks name.
 _GREETED = frozenset(["today", "tonight", "this morning", "this afternoon", "this evening"])
@@ -56,13 +57,14 @@ def told_part(text: str, left_out: Container[str]) -> str:
 def refusal_of(turn: Turn) -> str:
     """Return why the turn is not kept, "" if it is.
 
-    It corrects nothing, and says no number, time, nor word of content; or it wishes something to be
-    forgotten, and tells nothing else.
+    It corrects nothing, says no number or time, and has no word of content or is surely small talk; or
+    it wishes something to be forgotten, and tells nothing else.
     """
     text = turn.text.strip()
     if not text:
         return "empty"
-    purposes = {part.purpose for part in read_sentences(text[:_LETTERS])}
+    parts = list(read_sentences(text[:_LETTERS]))
+    purposes = {part.purpose for part in parts}
     states = not purposes.isdisjoint(("statement", "correction"))
     may_refuse = turn.source == "user" and (states or "question" not in purposes)
     if may_refuse and not told_part(text, ("forget",)):
@@ -72,7 +74,8 @@ def refusal_of(turn: Turn) -> str:
         return ""
     if text.endswith("?"):
         return "small talk" if _content_words(text, turn.speaker) <= 2 else ""
-    return "" if _content_words(text, turn.speaker) else "small talk"
+    is_talk = all(part.purpose == "other" and part.chance >= _SURE for part in parts)
+    return "" if _content_words(text, turn.speaker) and not is_talk else "small talk"
 
 
 def content_share(text: str, speaker: str = "") -> float:

@@ -22,6 +22,7 @@ def test_tools_remember_and_find(tmp_path: Path) -> None:
     assert write.invoke(fact) == "remembered"
     assert "already" in write.invoke(fact)
     assert "pier nine" in search.invoke({"words": "the boat"})
+    assert search.invoke({"words": "the boat", "at_least": 1.0}) == "nothing is remembered"
     other = memory_tools(Hashing(), url=str(tmp_path / "m.sqlite"), user="bob")[0]
     assert other.invoke({"words": "the boat"}) == "nothing is remembered"
 

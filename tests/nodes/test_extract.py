@@ -1,5 +1,6 @@
 """The actor that quotes: what it quotes, from where, and when it declines."""
 
+from dataclasses import replace
 from math import log
 
 import pytest
@@ -197,6 +198,27 @@ def test_what_was_asked_before_is_told_and_what_was_not_is_declined():
     assert reply("What did I ask last time?") == 'You asked: "How long is the crossing?"'
     assert reply("Which elephant did I ask about?") == NOTHING_FOUND
     assert reply("What did I tell you of Bo?") == "I shall bring my dog Bo."
+    assert reply("What did I ask second?") == 'You asked: "How long is the crossing?"'
+    assert reply("What did I ask third?") == NOTHING_FOUND
+    assert reply("Did I ask about my dog?") == NOTHING_FOUND, "it was told, not asked"
+
+
+def test_what_we_discussed_may_stand_in_documents_and_what_i_asked_does_not():
+    minutes = passage_piece("We discussed the roof and chose slate.", "Minutes")
+    told = piece_of("history", ("speaker", "User"), ("said", "Who is the chair?"))
+    for subject, count in (("we discuss", 1), ("I ask about", 0)):
+        answer_text = answered(
+            decide(f"Did {subject} the roof?", told, minutes, threshold=0.01).action
+        )
+        assert answer_text.count("slate") == count
+
+
+def test_the_first_question_of_a_talk_whose_beginning_is_not_shown_is_not_known():
+    words = ("speaker", "User"), ("said", "Where is the ferry?")
+    for turn, known in ((0, True), (4, False)):
+        piece = replace(piece_of("history", *words), id=f"history:{turn}:OBS")
+        text = answered(decide("What did I ask first?", piece, sentences=1).action)
+        assert (text == NOTHING_FOUND) != known
 
 
 @pytest.mark.parametrize("text", ["hello?", "Good night!", "thanks a lot"])

@@ -23,6 +23,7 @@ def words(facts):
     [
         ("yesterday", "2023-05-24"),
         ("last Friday", "2023-05-19"),
+        ("every other Thursday", None),
         ("last weekend", "2023-05-20 to 2023-05-21"),
         ("last week", "2023-05-15 to 2023-05-21"),
         ("on 8 May, 2022", "2022-05-08"),
@@ -219,8 +220,16 @@ def test_a_date_that_is_the_value_is_not_when_it_began_to_hold(user_memory):
     assert moved.valid_from < 1_690_000_000
 
 
+def test_a_keyword_is_no_merit_of_the_note_beside_it(user_memory):
+    notes = ["Gym: 29 euros a month.", "Shoe size 43, from this month."]
+    user_memory.remember_all([{"text": text, "thread": "notes"} for text in notes])
+    gym, shoe = user_memory.recall("gym month")
+    assert (gym.text, gym.support > 0.5, shoe.support < 0.5) == (notes[0], True, True)
+
+
 @pytest.mark.parametrize(
-    "text", ["Good morning, nice weather today!", "Can you help me?", "👍", "y"]
+    "text",
+    ["Good morning, nice weather today!", "Can you help me?", "👍", "y", "thanks, that helps"],
 )
 def test_small_talk_is_refused_with_a_reason(user_memory, text):
     written = user_memory.remember(text, speaker="Ana")

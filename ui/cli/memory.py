@@ -34,8 +34,6 @@ app = command_group(
     "stategate memory why 'where does Ana live' -k 2",
     "stategate memory forget 3 7",
 )
-#: Why a fact is not shown, in words; of other causes, what follows the colon.
-_CAUSES = {"number": "{k} others fit better", "duplicate": "the same is shown already"}
 EmbedderKind = Annotated[str, option(..., "The one that the memory was written with.")]
 
 
@@ -145,10 +143,9 @@ def why(settings: WhySettings) -> None:
     if not found:
         say(_nothing_of(memory.store, memory.user))
     for fact in found[: settings.show]:
-        cause, _, detail = fact.left_out.partition(": ")
-        reason = _CAUSES.get(cause, detail).format(k=settings.k)
+        reason = fact.left_out.partition(": ")[2]
         say(f"{fact.id}. {one_line(fact.text)}")
-        say(f"   {f'not shown: {reason}' if cause else 'shown'}", "dim")
+        say(f"   {f'not shown: {reason}' if reason else 'shown'}", "dim")
     _show_wishes(memory.store, memory.user)
 
 
