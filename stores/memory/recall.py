@@ -219,7 +219,8 @@ def corrected_fact(
             is_meant = fact.id == last and (share > 0 or len(terms) <= _ELLIPSIS)
             score = (share + is_same + is_meant) / 2 + fact.score
             if score >= _CORRECTED:
-                scores[fact.id] = (fact.source == "user" and fact.speaker == turn.speaker, score)
+                is_own = fact.source == "user" and fact.speaker == turn.speaker and share > 0
+                scores[fact.id] = (is_own, score)
     return max(scores, key=lambda number: scores[number], default=None)
 
 
