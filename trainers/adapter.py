@@ -4,6 +4,7 @@ A task is a subclass: ``example`` says which parts of a text are classified, and
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -139,21 +140,31 @@ class AdaptedModel(nn.Module):
     ) -> int:
         """Train on each epoch's ``data``, keep the best by ``metric``; return the number of epochs.
 
-        The weights are averaged with those of ``start`` (Wortsman et al. 2022), against forgetting.
+        The weights are averaged with those of ``start`` (Wortsman et al. 2022), against forgetting;
+        ``metric`` is of the averages.
         """
         arrays, start = self.arrays(), dict[str, Tensor]()
         if settings.start:
             kept, _ = load_arrays(settings.start, str(read_meta(settings.start)["kind"]))
             start = {name: torch.tensor(array).float() for name, array in kept.items()}
+
+        def average(share: float) -> None:
             for name, weights in start.items():
-                arrays[name].data.copy_(weights)
+                arrays[name].data.lerp_(weights, 1 - share)
+
+        def metric_of_average() -> Figures:
+            trained = deepcopy(self.state_dict())
+            average(settings.share)
+            figures = metric()
+            self.load_state_dict(trained)
+            return figures
 
         def batches(generator: Generator) -> Iterator[list[Row]]:
             return shuffled(data(generator), settings.batch, generator, length_of)
 
-        epochs = len(Trainer(batches, self, self.loss, metric).fit(settings)) - 1
-        for name, weights in start.items():
-            arrays[name].data.lerp_(weights, 1 - settings.share)
+        average(0)  # begins with ``start``
+        epochs = len(Trainer(batches, self, self.loss, metric_of_average).fit(settings)) - 1
+        average(settings.share)
         return epochs
 
     def arrays(self) -> dict[str, Tensor]:

@@ -184,8 +184,7 @@ def _pair_row(
     scale, bias = calibration
     is_sure = (expit(scale * logits[:, 1] + bias) >= sure).astype(float)
     shares = {
-        "rightly": is_sure[gold[:, 0] == 1].tolist(),
-        "wrongly": is_sure[gold[:, 0] == 0].tolist(),
+        name: is_sure[gold[:, 0] == i].tolist() for i, name in enumerate(("wrongly", "rightly"))
     }
     auc = area_under_curve(_weighed(gold, logits))
     return {"agent": split, "n": len(gold), "auc": auc, **with_errors(shares)}

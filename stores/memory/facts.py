@@ -113,9 +113,12 @@ def _nearest(pairs: Sequence[tuple[Row, Row]]) -> Sequence[tuple[Row, Row]]:
 
 
 def end_fact(db: sa.Connection, user: str, fact: int, by: int, at: float) -> None:
-    """Let the fact ``by`` end all that ``fact`` states."""
-    for row in _statements_of(db, [fact]):
-        end_statement(db, user, row, by, at)
+    """Let the fact ``by`` end what it most probably ends of all that ``fact`` states."""
+    earlier, later = _statements_of(db, [fact]), _statements_of(db, [by])
+    pairs = [(one, other) for one in earlier for other in later]
+    chances = end_chances([(one["text"], other["text"]) for one, other in pairs])
+    if pairs:
+        end_statement(db, user, pairs[int(np.argmax(chances))][0], by, at)
 
 
 def end_statement(db: sa.Connection, user: str, statement: Row, by: int, at: float) -> None:

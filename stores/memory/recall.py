@@ -31,7 +31,7 @@ POOL = 100
 _SHARED, _SHARED_BEST, _NEAR = 0.5, 0.75, 0.55
 _CORRECTED = 1.1  # of `corrected_fact`: its own conversation and a word, or most of the words
 _ELLIPSIS = 2  # words of content of a correction that need not repeat any: "No, Tuesday."
-_MAY_END = 0.08  # chance of an end that decides the order
+_MAY_END = 0.2  # chance of an end that decides the order
 _ANSWERS, _EQUALLY = 0.5, 0.1  # chance that answers; difference of two that answer equally well
 _MATCHES = 8  # facts that one text speaks of, at most
 _ASKS_WHEN = re.compile(
@@ -219,7 +219,8 @@ def corrected_fact(
             is_meant = fact.id == last and (share > 0 or len(terms) <= _ELLIPSIS)
             score = (share + is_same + is_meant) / 2 + fact.score
             if score >= _CORRECTED:
-                scores[fact.id] = (fact.source == "user" and fact.speaker == turn.speaker, score)
+                is_own = fact.source == "user" and fact.speaker == turn.speaker and share > 0
+                scores[fact.id] = (is_own, score)
     return max(scores, key=lambda number: scores[number], default=None)
 
 

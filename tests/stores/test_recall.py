@@ -196,6 +196,28 @@ def test_a_correction_ends_what_the_user_said_not_only_its_echo(user_memory, ech
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "ended"),
+    [
+        ("The meeting is in room 4. It starts at ten.", "Sorry, at eleven.", "It starts at ten."),
+        ("My vet is Dr Lindt. She is in Bern.", "It's Lindh, not Lindt.", "My vet is Dr Lindt."),
+    ],
+)
+def test_a_correction_ends_the_sentence_that_it_corrects(user_memory, before, after, ended):
+    user_memory.remember(before, at=FIRST, thread="t")
+    assert user_memory.remember(after, at=FIRST, thread="t").closed
+    [fact, _] = user_memory.store.facts(user_memory.user)
+    assert [text for _, text, _ in fact.ended] == [ended]
+
+
+def test_a_correction_of_what_another_said_leaves_its_speakers_last_words(user_memory):
+    talk = {"at": FIRST, "thread": "t"}
+    user_memory.remember("The party starts at eight.", speaker="Ana", **talk)
+    user_memory.remember("Great, I bring wine.", speaker="Tom", **talk)
+    fixed = user_memory.remember("No, Ana, the party starts at seven.", speaker="Tom", **talk)
+    assert fixed.closed == (1,)
+
+
+@pytest.mark.parametrize(
     ("before", "after", "question"),
     [
         ("Call me Mo.", "Don't call me Mo any more, call me Mr. Haddad.", "What is my name?"),

@@ -11,7 +11,7 @@ from torch import Generator
 from stategate.language.instruction.tagger import TAGS
 from stategate.language.pairs import pair_chances
 from stategate.language.updates import SURE, end_chances
-from stategate.stores.assets.weights import read_meta, save_weights
+from stategate.stores.assets.weights import load_arrays, read_meta, save_weights
 from stategate.stores.errors import UserError
 from stategate.trainers import classifier
 from stategate.trainers.adapter import Row
@@ -45,7 +45,8 @@ def test_it_is_trained_by_rows_as_often_as_they_weigh_and_calibrated(tmp_path):
     rows += [{"text": a, "second": b, "label": c, "split": s} for a, b, c, s in held]
     path, made = tmp_path / "rows.jsonl", str(tmp_path / "made")
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    more = [f"data=[{path}]", "epochs=1", "rank=2", "start=", f"run={tmp_path / 'run'}"]
+    more = [f"data=[{path}]", "validation=[development]", "epochs=1", "rank=2", "start="]
+    more.append(f"run={tmp_path / 'run'}")
     settings = read_settings(UpdateSettings, "update", [*more, f"checkpoint={made}"])
     splits = classifier.read_data(settings)
     assert [row.label for row in splits["development"]] == ["yes", "no"]
@@ -58,10 +59,25 @@ def test_it_is_trained_by_rows_as_often_as_they_weigh_and_calibrated(tmp_path):
     assert set(read_meta(made)["calibration"]) == {"scale", "bias"}
 
 
+def test_a_further_training_is_scored_as_it_is_averaged(tmp_path):
+    path, run = tmp_path / "rows.jsonl", tmp_path / "run"
+    rows = [{"text": f"I have {i} cats.", "second": "One died.", "label": "no"} for i in range(8)]
+    rows += [{**row, "split": "development", "label": "yes"} for row in rows[:4]]
+    rows += [{**rows[-1], "second": "It rains.", "label": "no"}]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    more = [f"data=[{path}]", "validation=[development]", "epochs=1", "share=0", f"run={run}"]
+    made = str(tmp_path / "made")
+    classifier.train(read_settings(UpdateSettings, "update", [*more, f"checkpoint={made}"]))
+    before, after = json.loads((run / "history.json").read_text())
+    assert before["right"] == after["right"]
+    old, new = (load_arrays(name, "update")[0] for name in ("update", made))
+    assert all(np.allclose(old[name], new[name], atol=1e-3) for name in old)
+
+
 def test_our_own_rows_and_texts_are_all_read():
     own = ["questions=", "people="]
     splits = classifier.read_data(read_settings(UpdateSettings, "update"))
-    assert set(splits) == {"train", "development", "held out"}
+    assert set(splits) == {"train", "development", "held out", "written"}
     assert len(splits["train"]) > 39_000
     splits = classifier.read_data(read_settings(UtteranceSettings, "utterance", own))
     assert {name: len(rows) for name, rows in splits.items()} == {
@@ -91,6 +107,8 @@ def test_a_label_that_is_no_class_is_named_with_its_file(tmp_path):
         ("My dentist is Dr Wu.", "My sister has a new dentist.", False),
         ("I like jazz.", "I like opera, too.", False),
         ("I live in Oslo.", "I live in Oslo.", False),
+        ("I am a vegetarian.", "I eat meat again.", True),
+        ("I swim every Tuesday.", "I skipped swimming this Tuesday.", False),
     ],
 )
 def test_plain_ends_are_read(old, new, is_end):
