@@ -80,14 +80,9 @@ class ContextMiddleware(AgentMiddleware[ContextState, Any, Any]):
 
     ``kind`` is a context kind that chooses among parts, ``budget`` counts tokens of the whole prompt,
     tools and system message included. A longer prompt is cut to ``low_watermark`` of it; until the next
-    cut, prompts only grow, so that the provider's cached prefix holds. A new result of more than
-    ``max_new_result`` tokens (by default a quarter of the budget, without a scorer a fortieth) is
-    shortened at once, unless a tool named in ``keep_whole`` gave it (pages that the agent acts on).
-    With ``recall`` the agent gets a tool that shows a shortened result whole. :class:`HistorySettings`
-    lists all settings with their defaults; any other is a parameter of the kind.
-
-    ``preview`` plans without calling a model, ``restore`` brings a message back whole. If the agent
-    has a tool named ``recall``, ours is named ``recall_message``.
+    cut, prompts only grow, so that the provider's cached prefix holds. :class:`HistorySettings` lists
+    all settings with their defaults; any other is a parameter of the kind. If the agent has a tool
+    named ``recall``, ours is named ``recall_message``.
 
     No failure here stops the agent: after ``timeout`` seconds, or if a builder raises, the call
     reads the untouched messages, and an event and a warning say so.
@@ -298,7 +293,7 @@ def recalled(query: str, messages: Sequence[BaseMessage], budget: int, ours: str
     if not hits:
         latest = ", ".join(list(searched)[-20:]) or "none"
         return f"no earlier message is called or holds '{query}'; the latest are: {latest}"
-    quoted = [f"{key}:\n{excerpt(results[key], shown)}" for key, shown in hits.items()]
+    quoted = [f"{key}:\n{excerpt(results[key], hits[key])}" for key in results if key in hits]
     return _truncated("\n\n".join(quoted), budget)
 
 

@@ -1,4 +1,4 @@
-"""A tool's result split into parts by its format: outline, markdown, table, log, or text.
+"""A tool's result split into parts by its format: outline, HTML, markdown, table, log, or text.
 
 ``spans`` returns parts that make sense by themselves (a record, a row, a log entry, a sentence). A
 part that explains later ones (a key, a heading, a header row, a line with a colon) *leads* them: a
@@ -37,7 +37,6 @@ _CLOCK = re.compile(
     r"\d{10,13}\b|\[?(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|CRITICAL|TRACE)\b)"
 )
 _HEADING = re.compile(r"^(#{1,6})\s+\S")
-_MARKED = re.compile(r"^(?:#{1,6}\s|\s*[-*+]\s|\s*\d+[.)]\s|```|>\s|\|)")
 _CODE = re.compile(r"^\s*(?:def|class|import|function|const|return|func|fn|#include)\b")
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=\S)")
 
@@ -79,8 +78,6 @@ def format_of(text: str) -> Format:
             return "log"
         if any(map(_HEADING.match, lines)) and not any(map(_CODE.match, lines)):
             return "markdown"
-        if sum(bool(_MARKED.match(line)) for line in lines) >= 0.4 * len(lines):
-            return "markdown"
     return "text"
 
 
@@ -90,12 +87,13 @@ def spans(text: str) -> tuple[Span, ...]:
     if not text:
         return ()
     cut = {
+        "html": _html_cuts,
         "outline": _outline_cuts,
         "markdown": _markdown_cuts,
         "table": _table_cuts,
         "log": _log_cuts,
         "text": _text_cuts,
-    }[format_of(text)]
+    }["html" if is_html(text) else format_of(text)]
     cuts = list(cut(text)) or [(0, _DEEP, False)]
     ends = [*(start for start, *_ in cuts[1:]), len(text)]
     parts: list[Span] = []
@@ -195,6 +193,16 @@ def _log_cuts(text: str) -> Iterator[Cut]:
     """Yield one part per entry: lines without a time belong to the entry before."""
     starts = [start for start, end in _lines(text) if _CLOCK.match(text[start:end])]
     yield from ((start, _DEEP, False) for start, _ in _cuts(starts, text))
+
+
+def _html_cuts(text: str) -> Iterator[Cut]:
+    """Yield the block elements, of long ones the sentences; a heading leads what is below it."""
+    tags = (m for m in _TAG.finditer(text) if (m[2] or "").lower() in _BLOCKS and not m[1])
+    for start, end in _cuts([tag.start() for tag in tags], text):
+        if heading := re.match(r"<h([1-6])\b", text[start:end], re.I):
+            yield start, int(heading[1]), True
+        else:
+            yield from ((piece, _DEEP, False) for piece in _sentences(text, start, end))
 
 
 def _text_cuts(text: str) -> Iterator[Cut]:

@@ -103,3 +103,20 @@ def test_records_without_a_common_key_take_no_long_time() -> None:
     started = time.process_time()
     assert outline(text).startswith("- key0: 0\n- key1: 1\n")
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<!doctype html><body><h1>Sites</h1><h2>Quay</h2><p>Old. Wet.</p><table>"
+        "<tr><th>berth</th><td>B1</td></tr></table><h2>Pier</h2><p>New.</p></body>",
+        "sites:\n  Quay:\n    - old\n    - wet\n    - berth: B1\n  Pier:\n    - new\n",
+    ],
+)
+def test_a_heading_of_short_html_and_a_name_of_a_list_lead_what_is_below(text: str) -> None:
+    parts = spans(text)
+    assert "".join(part.text for part in parts) == text
+    berth = next(part for part in parts if "berth" in part.text)
+    assert any("Quay" in lead.text for lead in berth.leads)
+    last = next(part for part in parts if "new" in part.text.lower())
+    assert not any("Quay" in lead.text for lead in last.leads)

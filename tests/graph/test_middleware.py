@@ -434,3 +434,18 @@ def test_a_call_that_could_not_be_read_goes_where_nothing_answers_it() -> None:
     shown = messages_read([HumanMessage("Look."), said, HumanMessage("And?")])
     assert isinstance(shown[1], AIMessage)
     assert not shown[1].invalid_tool_calls  # providers refuse a call that nothing answers
+
+
+def test_a_new_result_shows_what_the_agent_said_it_looks_for_and_a_search_keeps_the_order() -> None:
+    log = [f"2026-01-01 10:00:{i % 60:02} INFO pump {i} runs at {i * 7} turns" for i in range(400)]
+    log[250] = "2026-01-01 10:04:10 INFO Quaymoor depot reports berth B3817"
+    call = [{"name": "read", "args": {"path": "a"}, "id": "c1"}]
+    said = AIMessage("I want the berth of Quaymoor depot.", tool_calls=call)
+    messages = [HumanMessage("Work."), said, ToolMessage("\n".join(log), tool_call_id="c1")]
+    for settings in ({}, {"need": ""}):
+        prepared = ContextMiddleware(kind="compress", budget=4000, **settings).preview(messages)
+        assert "B3817" in prepared.messages[-1].text
+    again = [AIMessage("", tool_calls=[{**call[0], "id": "c2"}])]
+    later = [*messages, *again, ToolMessage("Quaymoor depot: berth B9", tool_call_id="c2")]
+    answer = recalled("Quaymoor depot berth", later, 4000)
+    assert answer.index("B3817") < answer.index("B9")

@@ -15,18 +15,18 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
-from langchain_core.messages import BaseMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ValidationError
 
 from stategate.envs.messages.history import (
     bounded,
-    calls_text,
     instruction_of,
     text_of,
     tokens_in,
     tokens_of,
 )
+from stategate.envs.messages.needs import readable_text
 from stategate.envs.messages.reading import spans
 from stategate.envs.protocols import Observation
 from stategate.nodes.build_context.baselines import Window
@@ -207,8 +207,8 @@ class HistoryPlanner:
         newest = slots[-self._params.events :] if isinstance(self._params, Window) else slots
         new = [slot for slot in slots if slot.is_new]
         before = history.messages[: new[0].index] if new else history.messages
-        query = f"{instruction_of(history.messages)} {' '.join(map(calls_text, before[-4:]))}"
-        query = bounded(query)
+        said = [readable_text(m) for m in before[-4:] if isinstance(m, AIMessage)]
+        query = bounded(" ".join([instruction_of(history.messages), *said]))
         results = {slot.key: spans(slot.text) for slot in newest}
         if isinstance(self._params, Compress):
             chances = adjusted(self._chances(history, slots), results, query)

@@ -289,7 +289,6 @@ class History:
             left_out=[slot.key for slot in self.slots if slot.omitted],
             cuts=previous.cuts + self.is_cut,
         )
-        every = (*self.slots, *self.orphans)
         noted = self._noted()
         messages: list[BaseMessage] = []
         for slot in self.slots:
@@ -298,7 +297,7 @@ class History:
                 messages.append(message if shown is None else with_text(message, shown))
         rows = tuple(
             Row(s.key, s.name, s.message.type, s.fate, s.size, s.visible_size, s.why)
-            for s in every
+            for s in (*self.slots, *self.orphans)
             if s.fate != "whole"
         )
         audit = Audit(
