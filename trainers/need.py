@@ -21,18 +21,20 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from stategate.envs.messages.history import bounded, text_of, tool_of, tools_called
 from stategate.envs.messages.needs import PartKey, calls_in, needed_parts
 from stategate.graph.exported import Thread, read_threads
-from stategate.nodes.build_context.messages.need import (
+from stategate.nodes.build_context.messages.features import (
     BUCKETS,
     FEATURES,
     KEY_WORDS,
-    KIND,
-    MESSAGE_WORDS,
     ThreadFacts,
     features,
     hashes,
+    parts_of,
+)
+from stategate.nodes.build_context.messages.need import (
+    KIND,
+    MESSAGE_WORDS,
     message_words,
     padded,
-    parts_of,
 )
 from stategate.nodes.protocols import Vector
 from stategate.stores.errors import UserError
@@ -47,8 +49,8 @@ from stategate.trainers.trainer import (
     shuffled,
 )
 
-#: Tasks of seven made-up services (long tables and JSON, values needed late), ten of each.
-MADE_UP = Path(__file__).parent / "data" / "made-up.jsonl.gz"
+#: Threads of 33 made-up services by three writers: long results, values needed late.
+MADE_UP = sorted((Path(__file__).parent / "data").glob("made-up*.jsonl.gz"))
 
 # Labels
 
@@ -129,6 +131,7 @@ def _results(messages: Sequence[BaseMessage]) -> list[int]:
 # The network
 
 _D_WORD, _D_STATE, _D_HIDDEN = 16, 24, 64
+_UNKNOWN = 0.6  # share of the words that training hides: another agent's tools have other names
 
 
 class NeedNetwork(nn.Module):
@@ -150,18 +153,23 @@ class NeedNetwork(nn.Module):
 
     def forward(self, thread: LabelledThread) -> Tensor:
         """Return the logit of each row of ``thread``."""
-        words = self.words(torch.from_numpy(padded(thread.words, MESSAGE_WORDS)))
+        words = self.words(self._known(padded(thread.words, MESSAGE_WORDS)))
         # Before each message and after the last: (messages + 1, d_state).
         states = torch.cat([torch.zeros(1, _D_STATE), self.reader(words)[0]])
         state = states[torch.from_numpy(thread.decision)]
-        key = self.words(torch.from_numpy(thread.keys))
-        tool = self.words(torch.from_numpy(thread.tools))
+        key = self.words(self._known(thread.keys))
+        tool = self.words(self._known(thread.tools))
         query = state @ self.query
         matches = [(key * query[:, :_D_WORD]).sum(1), (tool * query[:, _D_WORD:]).sum(1)]
         inputs = (torch.from_numpy(thread.features) - self.center) / self.scale
         joined = torch.cat([inputs, key, tool, torch.stack(matches, 1), state], 1)
         logits: Tensor = self.out(self.drop(torch.relu(self.hidden(self.drop(joined))))).squeeze(1)
         return logits
+
+    def _known(self, rows: Indices) -> Tensor:
+        """Return rows of hashed words; in training some of them are hidden."""
+        words = torch.from_numpy(rows)
+        return words.masked_fill(torch.rand(words.shape) < _UNKNOWN * self.training, 0)
 
     def arrays(self, calibration: tuple[float, float]) -> dict[str, Tensor]:
         """Return the weights under the names that ``NeedScorer`` reads."""
@@ -266,7 +274,7 @@ def train(settings: NeedSettings) -> dict[str, Any]:
 def _examples(settings: NeedSettings) -> list[LabelledThread]:
     """Return the labelled threads of the files and of the made-up tasks."""
     examples: list[LabelledThread] = []
-    for path in (*settings.threads, str(MADE_UP)):
+    for path in (*settings.threads, *map(str, MADE_UP)):
         source = Path(path).name.split(".")[0]
         threads = [labelled(source, thread, settings.seed) for thread in read_threads(path)]
         if not any(threads):

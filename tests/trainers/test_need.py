@@ -10,11 +10,8 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from stategate.envs.messages.history import bounded, text_of
 from stategate.envs.messages.needs import needed_parts, needs_of
 from stategate.graph.exported import Thread
-from stategate.nodes.build_context.messages.need import (
-    NeedScorer,
-    load_scorer,
-    parts_of,
-)
+from stategate.nodes.build_context.messages.features import parts_of
+from stategate.nodes.build_context.messages.need import NeedScorer, load_scorer
 from stategate.stores.errors import UserError
 
 THREAD = [

@@ -20,7 +20,7 @@ from stategate.nodes.protocols import Vector
 from stategate.nodes.retrieval.history import Results, excerpt, word_scores
 
 PRICE = 2.0
-LOSS = 25_000.0
+LOSS = 15_000.0
 _LIST = 20  # entries of a list that share their chances
 _MARKS = re.compile(r"[\w\s]+")  # what is left without it is the form of a list's entry
 _ENDS = 5  # parts at each end of a new result that are shown where little else is

@@ -35,7 +35,7 @@ from stategate.nodes.build_context.messages.decisions import (
     PreparedCall,
     Row,
 )
-from stategate.nodes.build_context.messages.need import ThreadFacts
+from stategate.nodes.build_context.messages.features import ThreadFacts
 from stategate.nodes.build_context.messages.parts import is_shortened
 from stategate.nodes.protocols import Vector
 from stategate.stores.errors import warn_once
