@@ -113,7 +113,7 @@ def test_a_call_reads_less_and_the_state_keeps_everything(kind: str) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"budget": 1200}, {"budget": 6000, "max_new_result": 3000, "need": ""}],
+    [{"budget": 1500}, {"budget": 6000, "max_new_result": 3000, "need": ""}],
     ids=["by need", "by words"],
 )
 def test_what_was_shown_is_shown_again_until_a_cut(settings: dict[str, Any]) -> None:
