@@ -29,7 +29,7 @@ _GAP_TOKENS = 2  # an omission beside a part
 _PROSE = re.compile(
     r"(?:(?<=[\s\"'>(,])|^)[a-z][a-z;'()-]*,?(?:\s+[A-Za-z]?[a-z;'()-]*[.,]?(?=[\s\"'<,]|$)){6,}"
 )
-_WORDS_CHANCE = 0.05  # of the part that shares the rarest words with what is asked
+_WORDS_CHANCE = 0.08  # of the part that shares the rarest words with what is asked
 _WORTH_A_CUT = 0.7  # a part without its prose is at most so large, or it is not offered
 _PROSE_CHANCE = 0.05  # of a part's chance falls to its prose
 _NOTE = "[cut "

@@ -66,7 +66,7 @@ _MIN_NEW_RESULT = 150  # tokens of a new result that are always shown
 _WORTH_READING = 60  # tokens of a new result from which its parts are looked at
 _LEAST_GAIN = 24  # tokens that shortening a new result must save
 _TOP_K = 60  # parts of results that `query_rag` shows
-_ANY_PART = 0.002  # chance of every part where no scorer tells them apart
+_ANY_PART = 0.0033  # chance of every part where no scorer tells them apart
 
 
 class HistoryPlanner:
