@@ -149,8 +149,9 @@ def _mark(cells: Sequence[tuple[Any, list[float]]], place: int) -> None:
     values = [value for value, _ in cells]
     ends = (min(values), max(values)) if len(set(values)) > 2 else ()
     for number, end in enumerate(ends):
+        share = 1 / values.count(end)
         for value, own in cells:
-            own[place + number] += (value == end) / values.count(end)
+            own[place + number] += share * (value == end)
 
 
 def _is_value(word: str) -> bool:
