@@ -125,6 +125,6 @@ class NeedScorer:
 def load_scorer(name: str) -> NeedScorer:
     """Return the scorer of a checkpoint. Raises ``UserError`` where it is missing, damaged or old."""
     weights = load_arrays(name, KIND)[0]
-    if np.shape(weights.get("center")) != (FEATURES,):
+    if len(weights["center"]) != FEATURES:
         raise UserError(f"'{name}' reads other features: train it again (stategate train need)")
     return NeedScorer(weights)

@@ -37,12 +37,12 @@ from stategate.nodes.build_context.messages.decisions import (
     HistorySettings,
     PreparedCall,
 )
+from stategate.nodes.build_context.messages.features import parts_of
 from stategate.nodes.build_context.messages.need import (
     RECENT,
     SHIPPED,
     NeedScorer,
     load_scorer,
-    parts_of,
 )
 from stategate.nodes.build_context.messages.parts import (
     ELISION,
