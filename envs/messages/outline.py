@@ -20,7 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 _WRAP = 100  # characters of a quoted text of several lines; a header may have twice as many
-_WORTH = 0.95  # an outline's share of the characters, at most
+_WORTH = 0.95  # a short outline's share of the characters, at most
+_LONG = 2000  # characters from which JSON is an outline anyway: its parts are its lines
 _FILLED = 0.6  # share of a table's cells that hold a value, at least
 #: Text that reads as a number, a word of JSON, a list, a record, an item, a name, or several lines.
 _QUOTED = re.compile(
@@ -43,7 +44,10 @@ class Outline(str):
 
 
 def outline(text: str) -> str:
-    """Return the :class:`Outline` of a JSON record, list or lines, if it is shorter, else ``text``."""
+    """Return the :class:`Outline` of a JSON record, list or lines, if it is shorter or long.
+
+    Else, and of any other text, return ``text``.
+    """
     try:
         value = _parsed(text)
         if not isinstance(value, dict | list) or not value:
@@ -52,7 +56,7 @@ def outline(text: str) -> str:
     except (ValueError, RecursionError):
         return text
     size = len(re.sub(r"\n {1,20}", "\n ", shorter))  # a model reads an indentation as one token
-    return Outline(shorter) if size < _WORTH * len(text) else text
+    return Outline(shorter) if size < _WORTH * len(text) or len(text) > _LONG else text
 
 
 def _parsed(text: str) -> Any:

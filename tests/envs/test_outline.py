@@ -120,3 +120,10 @@ def test_a_heading_of_short_html_and_a_name_of_a_list_lead_what_is_below(text: s
     assert any("Quay" in lead.text for lead in berth.leads)
     last = next(part for part in parts if "new" in part.text.lower())
     assert not any("Quay" in lead.text for lead in last.leads)
+
+
+def test_long_json_is_an_outline_even_if_it_is_no_shorter() -> None:
+    record = {"html_url": f"https://example.org/{'x' * 60}", "user": {"login": "ana"}}
+    assert not isinstance(outline(json.dumps(record, separators=(",", ":"))), Outline)
+    rows = [{**record, "parts": [{"n": n}], "more": {"a": [record]}} for n in range(12)]
+    assert isinstance(outline(json.dumps(rows, separators=(",", ":"))), Outline)
