@@ -123,7 +123,7 @@ def test_a_heading_of_short_html_and_a_name_of_a_list_lead_what_is_below(text: s
 
 
 def test_long_json_is_an_outline_even_if_it_is_no_shorter() -> None:
-    record = {"html_url": f"https://example.org/{'x' * 60}", "user": {"login": "ana"}}
-    assert not isinstance(outline(json.dumps(record, separators=(",", ":"))), Outline)
-    rows = [{**record, "parts": [{"n": n}], "more": {"a": [record]}} for n in range(12)]
-    assert isinstance(outline(json.dumps(rows, separators=(",", ":"))), Outline)
+    record = {"a": [[[[1], "b"]]], "url": "https://example.org/items/1"}
+    for count, is_outline in ((3, False), (60, True)):
+        text = json.dumps([record] * count, separators=(",", ":"))
+        assert isinstance(outline(text), Outline) == is_outline
