@@ -116,6 +116,15 @@ def task_sentence(task: Mapping[str, Any]) -> str | None:
     return words
 
 
+def numbered(number: Any, count: int, noun: str) -> int:
+    """Return ``number``, if it is that of one of ``count`` things. Raises ``UserError`` else."""
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise UserError(f"a {noun} is a number, not {number!r}")
+    if not 0 <= number < count:
+        raise UserError(f"no {noun} {number}: there are {noun}s 0 to {count - 1}")
+    return number
+
+
 # How an agent reads a world ---------------------------------------------------------------------
 
 #: What kind of part a chunk is, whatever its world calls it: shown by the frame of every prompt

@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from stategate.envs.protocols import World
+from stategate.envs.protocols import World, numbered
 from stategate.evals.core.statistics import compared
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.settings import Worlds
@@ -103,9 +103,7 @@ def chosen_tasks(world: World, goals: str) -> dict[int, Mapping[str, Any]]:
 
 def task_at(listed: Sequence[Mapping[str, Any]], number: int) -> Mapping[str, Any]:
     """Return the task of a number in a world's list. Raises ``UserError`` where there is none."""
-    if not 0 <= number < len(listed):
-        raise UserError(f"no task {number}: this world has tasks 0-{len(listed) - 1}")
-    return listed[number]
+    return listed[numbered(number, len(listed), "task")]
 
 
 def spoken_tasks(world: World, path: Path) -> dict[int, Mapping[str, Any]]:

@@ -15,7 +15,7 @@ from typing import Any
 from stategate.envs.alfworld.files import Library, open_library
 from stategate.envs.alfworld.game import NOTHING, Game
 from stategate.envs.alfworld.logic import State
-from stategate.envs.protocols import Observation, Session, World, task_sentence
+from stategate.envs.protocols import Observation, Session, World, numbered, task_sentence
 from stategate.stores.errors import UserError, user_error_context
 
 _GAMES = 64  # games that are kept ready to play
@@ -123,12 +123,7 @@ class AlfWorld(World):
             if game not in self._library:
                 raise UserError(f"no game '{game}': games are named split/task/trial, see .games")
             return game
-        numbered = self._numbered
-        if isinstance(game, bool) or not isinstance(game, int):
-            raise UserError(f"a game is a name or a number, not {game!r}")
-        if not 0 <= game < len(numbered):
-            raise UserError(f"no game {game}: there are games 0 to {len(numbered) - 1}")
-        return numbered[game]
+        return self._numbered[numbered(game, len(self._numbered), "game")]
 
     def _read(self, name: str) -> Game:
         try:

@@ -13,6 +13,7 @@ from stategate.envs.protocols import (
     View,
     World,
     answered,
+    numbered,
 )
 from stategate.envs.qa.questions import Question, token_f1
 from stategate.stores.errors import UserError
@@ -59,11 +60,8 @@ class QA(World):
 
         Raises ``UserError`` for another form.
         """
-        goal, count = task.get("goal"), len(self.goals)
         if "goal" in task:
-            if not isinstance(goal, int) or not 0 <= goal < count:
-                raise UserError(f"no goal {goal}: this question set has goals 0 to {count - 1}")
-            task = vars(self.goals[goal])
+            task = vars(self.goals[numbered(task["goal"], len(self.goals), "goal")])
         if not isinstance(task.get("question"), str):
             raise UserError('a task of the QA world is {"goal": 3} or {"question": "..."}')
         spec = {"question": task["question"].strip(), "answer": str(task.get("answer") or "")}

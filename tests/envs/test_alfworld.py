@@ -257,7 +257,7 @@ def test_words_that_ask_for_nothing_are_said_to_be_unsure_as_a_whole(view):
     [
         ({"game": "train/none/none"}, "no game 'train/none/none'"),
         ({"game": 100}, "no game 100: there are games 0 to 99"),
-        ({"game": True}, "a name or a number"),
+        ({"game": True}, "a game is a number"),
         ({"game": 0, "split": "moon"}, "an ALFWorld task is"),
         ({"game": 0, "room": 3}, "an ALFWorld task is"),
     ],

@@ -278,7 +278,7 @@ def test_a_task_is_named_by_its_number_or_told_in_words():
     assert task_of(1, tasks) == task_of("#1", tasks) == tasks[1]
     assert task_of("#1 a lamp", tasks) == {"goal": 1, "say": "a lamp"}
     assert task_of("a lamp", tasks) == {"instruction": "a lamp"}
-    with pytest.raises(UserError, match="no task 99: this world has tasks 0-1"):
+    with pytest.raises(UserError, match="no task 99: there are tasks 0 to 1"):
         task_of("99", tasks)
 
 
