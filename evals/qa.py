@@ -56,9 +56,10 @@ from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json, user_path
 from stategate.stores.runs import public_config, public_path, read_rows
 
-_TABLE = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
-AGENTS: dict[str, list[str]] = _TABLE["agents"]
-EXPERIMENTS: dict[str, list[str]] = _TABLE["experiments"]
+#: Config overrides of each agent; the others are tested against the first.
+AGENTS: dict[str, list[str]] = yaml.safe_load(
+    Path(__file__).with_suffix(".yaml").read_text("utf-8")
+)
 METRICS = ("hit3", "mrr", "ndcg", "similarity", "f1", "tokens", "model_tokens", "cost", "seconds")
 #: Config overrides of an agent without memory.
 NO_MEMORY = ("context.history_tokens=0", "context.memory=null", "memory=[]")
@@ -128,11 +129,10 @@ def _hash(files: Sequence[Path]) -> str:
 
 
 def qa_task(settings: Qa) -> Task:
-    """Return the task: each question asked of each agent of the experiments, on a thread of its own."""
+    """Return the task: each question asked of each agent, on a thread of its own."""
     chosen = load_set(settings.data)
-    names = list(dict.fromkeys(name for e in settings.experiments for name in EXPERIMENTS[e]))
     common = [*NO_MEMORY, f"env.corpus={chosen.corpus}", _EXTRACT, *settings.overrides]
-    configs = {n: load_config(settings.config, [*common, *AGENTS[n]]) for n in names}
+    configs = {n: load_config(settings.config, [*common, *own]) for n, own in AGENTS.items()}
     args = {
         **settings.args(),
         "data": {"name": chosen.name, "sha256": chosen.sha256},
@@ -165,8 +165,8 @@ def qa_task(settings: Qa) -> Task:
 
     count = len(next(iter(chosen.questions.values()))[: settings.limit])
     samples = [Sample({"number": number}, number, _FAILURE) for number in range(count)]
-    scorer = partial(summarise, agents=names, seed=settings.seed)
-    return Task(names, samples, solver, scorer, args, "questions", "question")
+    scorer = partial(summarise, agents=[*AGENTS], seed=settings.seed)
+    return Task([*AGENTS], samples, solver, scorer, args, "questions", "question")
 
 
 def ask(session: Session, turn: DialogueTurn) -> Row:

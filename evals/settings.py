@@ -86,9 +86,8 @@ class Qa(Configured, Shared):
     """Measure retrieval, answers, latency, tokens and cost; without a model unless actor is set."""
 
     maker = "qa:qa_task"
-    examples = ("stategate eval qa --data FOLDER --experiments A,C --limit 20 --out runs/qa",)
+    examples = ("stategate eval qa --data FOLDER --limit 20 --out runs/qa",)
     data: str = option("sample", "'sample', or a folder with corpus/ and questions.")
-    experiments: Commas[Literal["A", "C"]] = option(("A", "C"), "A size, C retrieval.")
     limit: Limit = None
 
 
