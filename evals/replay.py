@@ -80,11 +80,6 @@ class Replay:
         self.cached += blocks
         self._last = rows
 
-    def bill_summary(self, tokens: int) -> None:
-        """Add the bill of a summariser that reads ``tokens`` anew."""
-        for biller in self.dollars:
-            self.dollars[biller] += _dollars(biller, tokens, SUMMARY_TOKENS, 0, 0)
-
 
 def _dollars(biller: str, tokens: int, out: int, cached: int, new: int) -> float:
     model: Any = SimpleNamespace(model_name=BILLERS[biller])  # for the public list
@@ -117,8 +112,8 @@ def replay(messages: Sequence[BaseMessage], name: str, budget: int) -> Replay:
         reading = read(list(messages[start:place]), system)
         done.seconds += time.perf_counter() - started
         done.bill_call([*([system] if system else []), *reading.messages], messages[place])
-        if reading.summarised:
-            done.bill_summary(reading.summarised)
+        for biller in BILLERS if reading.summarised else ():  # a summariser reads all of it anew
+            done.dollars[biller] += _dollars(biller, reading.summarised, SUMMARY_TOKENS, 0, 0)
         done.readings.append(reading)
     return done
 

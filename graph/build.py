@@ -38,8 +38,6 @@ from stategate.graph.state import Input, Output, State, context_schema
 from stategate.nodes.resources import Resources
 from stategate.stores.errors import UserError
 
-#: The config key of LangGraph's default durability, for callers that pass none.
-_DURABILITY = "__pregel_durability"
 #: LangGraph's task id of the caller's input among the pending writes, which is no node's result.
 _INPUT_TASK = "00000000-0000-0000-0000-000000000000"
 #: The locks that this call stack or task holds: a session's step, which is several runs, re-enters one.
@@ -156,7 +154,7 @@ def build_graph(
     # In a conversation every node's result is on disk before the next one starts (a caller's own
     # `durability=` wins): a process killed between answer and write would lose the answer otherwise.
     is_sync = saver and config.env.conversational  # LangGraph fails without a saver
-    configurable: dict[str, Any] = {_DURABILITY: "sync"} if is_sync else {}
+    configurable: dict[str, Any] = {"__pregel_durability": "sync"} if is_sync else {}
     compiled = compiled.with_config(recursion_limit=limit, configurable=configurable)
     compiled.agent = agent
     return compiled

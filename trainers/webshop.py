@@ -103,11 +103,6 @@ def practice(
     return Practice(world, training, heldout)
 
 
-def load_shop(data: str) -> WebShop:
-    """Load the world of ``data`` ('sample', 'official', a folder), which marks what is chosen."""
-    return WebShopEnv(data=data, observation="rich").build(Resources())
-
-
 def _properties(shop: WebShop, tested: set[str]) -> list[str]:
     """Return the attributes that several products list, ``tested`` products left out."""
     listed = Counter(
@@ -214,7 +209,8 @@ _ACTORS = (
 
 def course(data: str, seed: int) -> Course:
     """Return the goals of training products; held out are real and made ones of other products."""
-    plan = practice(load_shop(data), seed, "train", "develop")
+    shop = WebShopEnv(data=data, observation="rich").build(Resources())
+    plan = practice(shop, seed, "train", "develop")
     rich, text = plan.world, copy.copy(plan.world)
     text.observation = "text"
     return Course(

@@ -91,11 +91,6 @@ def done_nodes(asin: str, options: dict[str, str], reward: float) -> Iterator[No
     yield from (Node(line.format(**fields)) for line in _RECEIPT)
 
 
-def draw_text(nodes: Sequence[Node]) -> str:
-    """Draw in ``text`` mode: nodes stripped and joined by ``[SEP]``."""
-    return SEPARATOR.join(node.text.strip() for node in nodes if node.text not in ("", "\n"))
-
-
 def draw_rich(nodes: Sequence[Node], url: str, visited: Sequence[str]) -> str:
     """Draw in ``rich`` mode: a line a node, with buttons marked and choices noted first.
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from stategate.envs.protocols import Observation, Session, World, task_sentence
+from stategate.envs.protocols import Observation, Session, World, numbered, task_sentence
 from stategate.envs.webshop import pages
 from stategate.envs.webshop.bm25 import Bm25
 from stategate.envs.webshop.catalogue import Catalogue, Product, read_catalogue, search_text
@@ -179,13 +179,9 @@ class WebShop(World):
         return str(self.goals[self._goal_number(number)]["asin"])
 
     def _goal_number(self, goal: Any) -> int:
-        if isinstance(goal, bool) or not isinstance(goal, int):
-            raise UserError(f"goal must be a number, not {goal!r}")
         if not self.goals:
             raise UserError("this catalogue has no goals: start with an instruction instead")
-        if not 0 <= goal < len(self.goals):
-            raise UserError(f"no goal {goal}: this catalogue has goals 0 to {len(self.goals) - 1}")
-        return goal
+        return numbered(goal, len(self.goals), "goal")
 
     def _follow(self, here: Session, action: str) -> Session:
         """Return the session after ``action``, or ``here`` itself where it does nothing."""
@@ -219,7 +215,8 @@ class WebShop(World):
 
     def _draw(self, here: Session, nodes: Sequence[pages.Node]) -> str:
         if self.observation == "text":
-            return pages.draw_text(nodes)
+            texts = (node.text.strip() for node in nodes if node.text not in ("", "\n"))
+            return pages.SEPARATOR.join(texts)
         url = ""
         if here["page"] == "item":  # the part of its address in which chosen values are looked for
             words, options = "+".join(here["keywords"]), json.dumps(here["options"])

@@ -22,11 +22,6 @@ from stategate.ui.actions import titles_of
 from stategate.ui.app.agents import Agents, Conversation
 from stategate.ui.app.html import brief
 
-#: The task that a tab opens with, so that there is something to see.
-FIRST_TASK = 3
-#: Actors that ask a person or a script: they do not act before somebody asks for it.
-_ASKED_FIRST = ("human", "scripted")
-
 
 @dataclass(frozen=True)
 class Seen:
@@ -126,7 +121,7 @@ class Workspace:
     def acts_at_once(self) -> bool:
         """Whether the actor takes milliseconds, needs nobody, and so may act without being told to."""
         actor = self.config.actor
-        return not actor.asks_model and actor.kind not in _ASKED_FIRST
+        return not actor.asks_model and actor.kind not in ("human", "scripted")
 
     @property
     def running(self) -> Session:
@@ -231,6 +226,6 @@ class Workspace:
         with self.turn, suppress(UserError):
             tasks = self.world.tasks()
             if self.session is None and tasks:
-                self.start(tasks[min(FIRST_TASK, len(tasks) - 1)])
+                self.start(tasks[min(3, len(tasks) - 1)])
                 if self.acts_at_once:
                     self.step()
