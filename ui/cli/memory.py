@@ -66,13 +66,6 @@ class SearchSettings(MemorySettings):
         return Memory(place.url, embedder=Resources(None, params).embedder, user=place.owner)
 
 
-class WhySettings(SearchSettings):
-    """A question, and which candidates are listed."""
-
-    min_trust: float = option(0.0, "The least trust.", ge=0, le=1)
-    show: int = option(20, "How many candidates to list.", ge=1)
-
-
 class ForgetSettings(MemorySettings):
     """What is forgotten: facts by number, or all of a thread, a source or a user."""
 
@@ -128,13 +121,13 @@ def search(settings: SearchSettings) -> None:
 
 
 @command("stategate memory why 'where does Ana live' -k 2", group=app)
-def why(settings: WhySettings) -> None:
-    """Say of every candidate for a question whether it is shown, and if not, why.
+def why(settings: SearchSettings) -> None:
+    """Say of the 20 nearest facts to a question whether each is shown, and if not, why.
 
-    --json has each candidate's score, by signal.
+    --json has every candidate, with its score by signal.
     """
-    limits = Limits(settings.k, settings.min_trust, settings.at_least)
     memory = settings.open()
+    limits = Limits(settings.k, at_least=settings.at_least)
     found = memory.explain(settings.words, as_of=settings.as_of, limits=limits)
     apart = memory.store.only_wishes(memory.user)
     found = [fact for fact in found if fact.id not in apart]
@@ -142,7 +135,7 @@ def why(settings: WhySettings) -> None:
         return
     if not found:
         say(_nothing_of(memory.store, memory.user))
-    for fact in found[: settings.show]:
+    for fact in found[:20]:
         reason = fact.left_out.partition(": ")[2]
         say(f"{fact.id}. {one_line(fact.text)}")
         say(f"   {f'not shown: {reason}' if reason else 'shown'}", "dim")
