@@ -22,7 +22,7 @@ from stategate.nodes.protocols import (
     UpdaterParams,
 )
 from stategate.nodes.registry import first_problem, registry, suggestion
-from stategate.stores.errors import UserError, user_error_context, warn_once
+from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import read_yaml, user_path
 from stategate.stores.home import home
 
@@ -81,10 +81,6 @@ _DEFAULTS = {
 }
 
 
-#: Former names of presets, for one release.
-_FORMER = {"demo": "webshop-policy"}
-
-
 def load_config(
     source: str | os.PathLike[str] | Mapping[str, Any], overrides: Sequence[str] = ()
 ) -> Config:
@@ -123,9 +119,6 @@ def _jsonable(value: Any) -> Any:
 def _read(source: str) -> dict[str, Any]:
     path = user_path(source)
     name = path.stem if path.parts[:-1] in ((), ("configs",)) else ""
-    if name in _FORMER and not path.is_file():
-        warn_once(f"the preset '{name}' is now called '{_FORMER[name]}': write that")
-        name = _FORMER[name]
     if not path.is_file() and name not in presets():
         hint = suggestion(source, presets())
         raise UserError(f"no config '{source}': give a YAML file or a preset ({hint})")
