@@ -54,8 +54,10 @@ def forget_everywhere(
     everything = ids is None and thread is None and source is None
     traced = traces or home() / "traces.sqlite"
     named = {thread_of(user, thread)} if thread else set()
-    if everything:
-        named |= _own_threads(traced, user)
+    if everything and (own := thread_of(user, "")) and _is_there(traced):
+        # Names that say that they are the user's: also threads in which no fact was told.
+        names = (row["thread_id"] for row in TraceStore(traced).episodes())
+        named |= {name for name in names if name.startswith(own)}
     threads = {*(one.thread_id for one in erased if one.thread_id), *named}
     texts = list(dict.fromkeys(one.text for one in erased if len(one.text) >= _TELLING))
     # Others may say the same words, and the user may have told them again elsewhere.
@@ -77,13 +79,6 @@ def forget_everywhere(
 
 def _is_there(place: Path | str) -> bool:
     return is_database(place) or Path(place).expanduser().exists()
-
-
-def _own_threads(place: Path | str, user: str) -> set[str]:
-    """Return the traced threads whose names say that they are the user's, also where no fact is."""
-    own = thread_of(user, "")
-    episodes = TraceStore(place).episodes() if own and _is_there(place) else []
-    return {row["thread_id"] for row in episodes if row["thread_id"].startswith(own)}
 
 
 def _clear_traces(

@@ -73,10 +73,11 @@ def practice(
     world = copy.copy(shop)
     world.goals = list(shop.goals)
     tested = {goal["asin"] for goal in shop.goals} - set(products)
-    properties = _properties(shop, tested)
-    for product in shop.products.values():
-        is_bare = not product.query or product.attributes in ((), ("DUMMY_ATTR",))
-        if product.asin in tested or is_bare:
+    untested = [p for p in shop.products.values() if p.asin not in tested]
+    listed = Counter(text for product in untested for text in product.attributes)
+    properties = sorted(text for text, n in listed.items() if n > 1 and text != "DUMMY_ATTR")
+    for product in untested:
+        if not product.query or product.attributes in ((), ("DUMMY_ATTR",)):
             continue
         is_held = (
             rng.random() < _HELD_OUT / 2
@@ -101,14 +102,6 @@ def practice(
         for i, goal in zip(worded, said, strict=True):
             world.goals[i] = goal
     return Practice(world, training, heldout)
-
-
-def _properties(shop: WebShop, tested: set[str]) -> list[str]:
-    """Return the attributes that several products list, ``tested`` products left out."""
-    listed = Counter(
-        text for p in shop.products.values() if p.asin not in tested for text in p.attributes
-    )
-    return sorted(text for text, n in listed.items() if n > 1 and text != "DUMMY_ATTR")
 
 
 def make_goal(

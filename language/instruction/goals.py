@@ -136,7 +136,8 @@ def name_features(reading: GoalReading, slot: str, name: str) -> tuple[float, ..
     for stretch, chance in stretches.items():
         likeness = letters_alike(stretch, name)
         if is_new and chance >= _TAGGED:
-            likeness = max(likeness, _meant_alike(stretch, name))
+            cosine = float(_vector(stretch) @ _vector(name))
+            likeness = max(likeness, min(0.99, cosine) if cosine >= _MEANT else 0.0)
         if likeness == 1.0 or _is_form_of(stretch, name):
             same, most_same, likeness = 1.0, max(most_same, chance), 1.0
         alike, most_alike = max(alike, likeness), max(most_alike, likeness * chance)
@@ -195,12 +196,6 @@ def _is_form_of(word: str, name: str) -> bool:
 @lru_cache(maxsize=4096)
 def _vector(word: str) -> Floats:
     return np.asarray(sentence_model().encode([word])[0])
-
-
-def _meant_alike(one: str, other: str) -> float:
-    """Return how far (0 to .99) two words mean the same: the cosine of their vectors, 0 if low."""
-    cosine = float(_vector(one) @ _vector(other))
-    return min(0.99, cosine) if cosine >= _MEANT else 0.0
 
 
 @lru_cache(maxsize=65536)
