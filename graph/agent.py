@@ -22,12 +22,20 @@ from stategate.stores.errors import MissingExtra, UserError, warn_once
 class Agent:
     """A config and its resources, bound to the thread of one call.
 
+    Raises ``UserError`` with the fix if a node does not fit the world, or its weights are missing.
+
     The compiled graph's agent is bound to none; :meth:`for_call` returns the one of a call, with the
     nodes that the caller swapped.
     """
 
     def __init__(self, config: Config, resources: Resources | None = None) -> None:
-        require_fit(config)
+        for params in (config.updater, config.context, config.actor, *config.memory):
+            for name in params.checkpoints():
+                find_weights(name)
+            if problem := params.misfit(config.env):
+                fits = registry().fitting(params.slot, config.env)
+                others = ", ".join(kind for kind in fits if kind != params.kind)
+                raise UserError(f"{problem}: set {params.slot}.kind to one of {others}")
         self.config = config
         self.resources = resources or Resources(*config.models)
         #: The thread's id, the episode's id if the caller chose it, and the owner of its memory.
@@ -118,14 +126,3 @@ class Agent:
         with owned_by(self.owner):
             context = resources.get(self.config.context)(request)
         return require(context, BuiltContext, self.config.context)
-
-
-def require_fit(config: Config) -> None:
-    """Raise ``UserError`` with the fix if a node does not fit the world, or its weights are missing."""
-    for params in (config.updater, config.context, config.actor, *config.memory):
-        for name in params.checkpoints():
-            find_weights(name)
-        if problem := params.misfit(config.env):
-            fits = registry().fitting(params.slot, config.env)
-            others = ", ".join(kind for kind in fits if kind != params.kind)
-            raise UserError(f"{problem}: set {params.slot}.kind to one of {others}")
