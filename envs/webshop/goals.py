@@ -10,7 +10,6 @@ from stategate.envs.webshop.catalogue import HUMAN_FILE, Catalogue, Product
 from stategate.stores.errors import UserError, user_error_context
 
 _LIMITS = [10.0 * i for i in range(1, 100)]
-_SHUFFLE_SEED = 233
 NO_LIMIT = 1_000_000.0  # price of a goal that states none
 
 
@@ -69,7 +68,6 @@ def human_goals(
 
 #: Goals that the shop can be loaded with.
 Goals = Literal["synthetic", "human"]
-FIRST_TRAINING_GOAL = 1500
 
 
 def make_goals(
@@ -80,7 +78,7 @@ def make_goals(
         raise UserError(f"goals must be {' or '.join(get_args(Goals))}, not '{kind}'")
     make = synthetic_goals if kind == "synthetic" else human_goals
     goals = make(catalogue, prices, rng)
-    random.Random(_SHUFFLE_SEED).shuffle(goals)
+    random.Random(233).shuffle(goals)  # the original's seed
     return [{"index": i, **goal} for i, goal in enumerate(goals)]
 
 
@@ -89,7 +87,7 @@ def training_goals(goals: Sequence[Mapping[str, Any]]) -> list[int]:
 
     The first 500 are for live tests. On fewer than 3000 goals the bound is their half.
     """
-    first = min(FIRST_TRAINING_GOAL, len(goals) // 2)
+    first = min(1500, len(goals) // 2)
     seen = {goal["asin"] for goal in goals[:first]}
     return [i for i, goal in enumerate(goals) if goal["asin"] not in seen]
 

@@ -20,16 +20,7 @@ no rule applies, the decision is a recorded fallback (the view's ``actions.safe`
 
 With ``follow`` it also reads the prompt's "Experience:" lines, nothing else, and only until its
 patience ends. A line's "Suggested next: MOVE" (or the step of a "Suggested plan: A, B, C" that this
-page allows) bends its own rule so:
-
-    search, search_...      searches for all of the wish or a part of it, in the first two searches
-    next >                  turns the page instead of opening a product, up to page 5
-    back to search          from the results, once the second search is still to come
-    features                reads the features before deciding, once a product
-    option, buy now         takes this product without reading its features
-    < prev                  on an item: leaves it, unless it was opened before, an option is
-                            chosen, or it offers every wanted option
-    < prev, back to search  on the features: back to the item (accepted), to the search (rejected)
+page allows) bends its own rule, where that is allowed (``Rule._bent``, ``Rule._bent_on_item``).
 
 What the page shows to be wrong (too dear, a wanted option not offered) is left whatever the advice.
 Anything else, or a move that the page does not offer, leaves its own decision alone. A decision that
@@ -191,6 +182,7 @@ class Rule(ActorParams):
         return bent[0], f"advice ({move}), not: {own[1] if own else 'nothing to do'}"
 
     def _bent(self, page: ShopPage, step: int, move: str) -> Choice | None:
+        """Return the suggested ``move`` on this page, None where it is not allowed."""
         may_search = page.searches < _ADVISED_SEARCHES
         if page.kind == "search" and move in FORMS:
             wanted = searches(page, move) if may_search else []
@@ -209,6 +201,7 @@ class Rule(ActorParams):
         return (target, "") if allowed else None
 
     def _bent_on_item(self, page: ShopPage, step: int, move: str) -> Choice | None:
+        """Return the ``move``: to read the features once, to take this product, or to leave it."""
         if move == "features" and not page.clicks and FEATURES in page.actions:
             return FEATURES, ""
         if move in ("option", "buy now") and not page.clicks:
