@@ -14,7 +14,6 @@ from stategate.stores.errors import UserError, user_error_context
 from stategate.stores.files import parse_json, user_path
 from stategate.stores.runs import read_rows
 
-Outcome = Literal["success", "partial", "failed", "errors"]
 _ARGS, _SUMMARY = "args.json", "summary.json"
 _MAX_IMAGE = 4_000_000  # bytes of a plot: a browser must not get a larger file
 #: metric: (heading, factor, decimals). Others are shown under their own name, with four digits.
@@ -75,7 +74,7 @@ def read_run(folder: str | Path) -> Run:
     return Run(path, args, summary, episodes, tuple(images))
 
 
-def outcome_of(row: Mapping[str, Any]) -> Outcome:
+def outcome_of(row: Mapping[str, Any]) -> Literal["success", "partial", "failed", "errors"]:
     """Say how an episode ended: success (reward 1), partial, failed (reward 0), or an error."""
     if row.get("error"):
         return "errors"

@@ -27,10 +27,6 @@ _HINT = "A JSON file or a checkpoint database; #2 or #thread-1 after it names on
 _UPLOAD, _FILES = "Upload a file", [".json", ".jsonl", ".gz", ".sqlite", ".db"]
 
 
-#: What one browser tab looks at: a thread, and how each builder reads it.
-Opened = tuple[list[BaseMessage], list[Replay]]
-
-
 class ThreadsTab(common.Tab):
     """The tab's components and what they do."""
 
@@ -116,8 +112,8 @@ class ThreadsTab(common.Tab):
         }
 
     @on_event
-    def look(self, opened: Opened | None, number: float) -> Update:
-        """Show another call."""
+    def look(self, opened: tuple[list[BaseMessage], list[Replay]] | None, number: float) -> Update:
+        """Show another call of the thread that is ``opened``, as each builder reads it."""
         if opened is None:
             return {}
         messages, replays = opened
