@@ -16,12 +16,7 @@ from stategate.envs.qa.questions import says
 from stategate.evals.core.statistics import compared
 from stategate.evals.core.task import Row, Sample, Solver, Summary, Task
 from stategate.evals.memory.evidence import BUDGET, fitting, line_of, line_of_fact, remember
-from stategate.evals.memory.published import (
-    Conversation,
-    Question,
-    identity_of,
-    read_conversations,
-)
+from stategate.evals.memory.published import Conversation, Question, identity_of, read_conversations
 from stategate.evals.settings import Answers
 from stategate.graph.config import load_config
 from stategate.nodes.models.calls import ask

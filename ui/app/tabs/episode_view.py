@@ -21,12 +21,7 @@ from stategate.nodes.retrieval.align import parts_read, unsure_parts
 from stategate.nodes.update_state import unpacked
 from stategate.nodes.update_state.learned import StateUpdater
 from stategate.stores.text import plural
-from stategate.ui.actions import (
-    lead_of,
-    outcome_of,
-    texts_of,
-    titles_of,
-)
+from stategate.ui.actions import lead_of, outcome_of, texts_of, titles_of
 from stategate.ui.app.context import in_words, shown_pieces
 from stategate.ui.app.html import note, render, short
 from stategate.ui.app.tabs.common import failed
