@@ -50,7 +50,6 @@ _LOSSES = 6  # of a thread and arm that are written down
 _LEAST = 1024  # tokens from which a prefix is cached
 _STEP = 128  # OpenAI counts a cached prefix in steps of so many
 
-
 #: Who bills, and the model whose rates are taken.
 BILLERS = {"anthropic": "claude-sonnet-4-5", "openai": "gpt-5"}
 

@@ -13,7 +13,6 @@ from stategate.stores.errors import UserError
 
 _VARIABLE = re.compile(r"\$\{?(STATEGATE_[A-Z_]+)\}?")
 
-
 _HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[\w.-]+))(?::\d{0,5})?", re.IGNORECASE)
 
 

@@ -52,7 +52,6 @@ class _Each:
 
 _Node: TypeAlias = str | _Symbol | _Value | _Each
 
-
 #: A rule: what may be said, each after the condition on which it is.
 _Rule: TypeAlias = tuple[tuple[Query, tuple[_Node, ...]], ...]
 

@@ -19,7 +19,6 @@ _COMMENT = re.compile(r";[^\n]*")
 
 Fact: TypeAlias = tuple[str, ...]
 
-
 #: A condition: ("and", part …), ("or", part …), ("not", part), ("exists", variables, part), or an atom:
 #: a predicate, then variables ("?x") and objects. The types of variables are atoms (:func:`typed`).
 Formula: TypeAlias = tuple[Any, ...]

@@ -25,7 +25,6 @@ _VALUE = 0.25  # probability of being of a value, from which words are not just 
 _BESIDE = 2  # words from a name to its value
 _MANY = 60  # values of a page that are aligned: more are not read
 
-
 #: Which parts of the instruction a search writes, by the name of the search.
 FORMS: Mapping[str, tuple[str, ...]] = {
     "search": ("thing", "property", "value"),

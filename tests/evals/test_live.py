@@ -61,7 +61,7 @@ def test_a_sentence_for_a_task_that_is_not_there_is_named_by_its_line(tmp_path, 
 def test_a_world_that_lists_its_tasks_is_asked_for_them():
     assert chosen_tasks(Rooms(), "1") == {1: {"room": "cellar"}}
     assert list(chosen_tasks(Rooms(), "all")) == [0, 1]
-    with pytest.raises(UserError, match="tasks 0-1"):
+    with pytest.raises(UserError, match="tasks 0 to 1"):
         chosen_tasks(Rooms(), "0-5")
 
     class Alone(World):

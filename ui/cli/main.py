@@ -39,7 +39,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
 _FIRST = 6
 _PANELS = ("Start here", "When you need them")
 
-
 #: What a disk says that is full, or that this user may not write to.
 _REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
