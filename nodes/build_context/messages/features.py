@@ -64,8 +64,7 @@ class Part:
     """One part of a result: its values, the hashes of its key names, and its own features.
 
     ``words`` gives each word's rarity: one by the number of the result's parts that have it. ``leads``
-    are the values of the parts that lead it, ``shapes`` those of its values with digits ("SHP-82" is
-    A-9).
+    are the values of the parts that lead it, ``shapes`` those of its values with digits.
     """
 
     values: frozenset[str]
@@ -85,13 +84,13 @@ def parts_of(text: str) -> tuple[Part, ...]:
     positions: Counter[tuple[Span, ...]] = Counter()
     words = [frozenset(words_of(span.text[:_PART])) for span in regions]
     holders = Counter(chain.from_iterable(words))
-    extremes = _extremes(regions)
     parts = []
-    for span in regions:
+    for span, extremes in zip(regions, _extremes(regions), strict=True):
         part_text, lead = span.text, span.leads[-1].text if span.leads else ""
         position = positions[span.leads]
         positions[span.leads] += 1
-        values = frozenset(filter(_is_value, _VALUE.findall(part_text[:_PART])))
+        found = _VALUE.findall(part_text[:_PART])
+        values = frozenset(w for w in found if len(w) > 1 and not (w.islower() and w.isalpha()))
         names = [*_names_in(part_text[:600])[:4], *_names_in(lead[:200])[-2:]]
         names += _COLUMN.findall(lead) if kind == "outline" else []
         static = (
@@ -109,17 +108,12 @@ def parts_of(text: str) -> tuple[Part, ...]:
             _log(len(regions)),
             _log(len(text) / 4),
             *(float(kind == one) for one in _FORMATS),
-            *map(_log, extremes[span.number]),
+            *map(_log, extremes),
         )
-        part = Part(
-            values,
-            {word: 1 / holders[word] for word in words[span.number]},
-            frozenset(chain.from_iterable(values_in(one.text[:_PART]) for one in span.leads)),
-            _shapes(values),
-            hashes("k", names, KEY_WORDS),
-            static,
-        )
-        parts.append(part)
+        rarity = {word: 1 / holders[word] for word in words[span.number]}
+        leads = frozenset(chain.from_iterable(values_in(one.text[:_PART]) for one in span.leads))
+        keys = hashes("k", names, KEY_WORDS)
+        parts.append(Part(values, rarity, leads, _shapes(values), keys, static))
     return tuple(parts)
 
 
@@ -138,9 +132,8 @@ def _extremes(regions: Sequence[Span]) -> list[list[float]]:
         rows = [(_NUMBER.findall(s.text[:_SORTED])[:_NUMBERS], flags[s.number]) for s in group]
         for column in range(_NUMBERS):
             cells = [(row[column], own) for row, own in rows if len(row) > column]
-            for is_date in (False, True):
-                same = [(cell, own) for cell, own in cells if ("-" in cell) == is_date]
-                _mark([(c if is_date else float(c), own) for c, own in same], 2 * is_date)
+            _mark([(float(cell), own) for cell, own in cells if "-" not in cell], 0)
+            _mark([(cell, own) for cell, own in cells if "-" in cell], 2)
     return flags
 
 
@@ -154,18 +147,10 @@ def _mark(cells: Sequence[tuple[Any, list[float]]], place: int) -> None:
             own[place + number] += share * (value == end)
 
 
-def _is_value(word: str) -> bool:
-    return len(word) > 1 and not (word.islower() and word.isalpha())
-
-
 def _shapes(values: Iterable[str]) -> frozenset[str]:
     """Return the shapes of the values with digits: "SHP-0821-GL3" and "SHP-9-A2" are A-9-A9."""
-    return frozenset(shape for value in values if "9" in (shape := _shape(value)))
-
-
-@lru_cache(maxsize=65536)
-def _shape(value: str) -> str:
-    return _LOWER.sub("a", _UPPER.sub("A", _DIGITS.sub("9", value)))
+    shapes = (_LOWER.sub("a", _UPPER.sub("A", _DIGITS.sub("9", value))) for value in values)
+    return frozenset(shape for shape in shapes if "9" in shape)
 
 
 @lru_cache(maxsize=4096)
