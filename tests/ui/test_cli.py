@@ -154,7 +154,7 @@ def test_mistakes_of_other_commands(tmp_path):
             (("kinds", "contxt"), "did you mean 'context'?"),
             (("checkpoints", "prune", "--where", tmp_path / "none.sqlite"), "no database of"),
             (("checkpoints", "prune", "--thread", "nosuch"), "no thread 'nosuch'"),
-            (("train", "tagger", "--set", f"people={tmp_path}/x.gz"), "--set people=PATH"),
+            (("train", "tagger", "--set", f"games={tmp_path}/x.xz"), "--set games=PATH"),
             (("train", "tagger", "--epochs", "3"), "train tagger --help)"),
             (("ui", "--host", "nowhere.invalid"), "no address 'nowhere.invalid'"),
             (("rank", "Who?", "--corpus", tmp_path / "a.md", "--model", "nosuch"), "smollm2-135m"),

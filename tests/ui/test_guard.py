@@ -221,7 +221,7 @@ def test_a_wrong_password_is_slow_for_nobody_else(monkeypatch):
     pytest.importorskip("gradio")
     from stategate.ui.app import web
 
-    monkeypatch.setattr(web, "SLOWED", 0.2)
+    monkeypatch.setattr(web, "SLOWED", 1)
     is_right = web.login_of("ann", "a-long-password")
     guesses = [("ann", "a"), ("bea", "a-long-password"), ("", "")] * 20
 
@@ -235,7 +235,7 @@ def test_a_wrong_password_is_slow_for_nobody_else(monkeypatch):
         return first, time.monotonic() - begun
 
     right, wrong = asyncio.run(log_in())
-    assert right < 0.2 <= wrong < 2  # sixty wrong ones wait side by side, and nobody for them
+    assert right < 1 <= wrong < 10  # sixty wrong ones wait side by side, and nobody for them
 
 
 def test_every_answer_of_the_app_forbids_other_hosts():
