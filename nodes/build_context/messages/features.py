@@ -51,8 +51,6 @@ _KINDS = tuple(
         r"\b(?:error|Error|failed|not found)\b",
     )
 )
-
-
 _DIGITS, _UPPER, _LOWER = re.compile(r"\d+"), re.compile("[A-Z]+"), re.compile("[a-z]+")
 _NUMBER = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d)?|\d+(?:\.\d+)?")
 #: How many numbers a row of :func:`features` has: those of the part, then those of the thread.
@@ -214,12 +212,11 @@ class ThreadFacts:
             if isinstance(message, ToolMessage):
                 results.append(parts_of(bounded(text_of(message))))
                 facts.results += 1
-                facts.newest = frozenset(chain.from_iterable(p.values for p in results[-1]))
                 facts.holders.update(chain.from_iterable(part.values for part in results[-1]))
                 facts.seen.update(chain.from_iterable(part.keys for part in results[-1]))
                 continue
-            words = values_in(readable_text(message))
-            stems = _stems(readable_text(message)[:_TURN])
+            turn = readable_text(message)
+            words, stems = values_in(turn), _stems(turn[:_TURN])
             if isinstance(message, HumanMessage):
                 facts.asked, facts.first_asked = stems, facts.first_asked or stems
                 facts.task = facts.task or words
@@ -238,6 +235,7 @@ class ThreadFacts:
                 taken = (part.keys for part in recent if not new_words.isdisjoint(part.values))
                 facts.used.update(chain.from_iterable(taken))
             facts.turn_words |= words
+        facts.newest = frozenset(chain.from_iterable(p.values for r in results[-1:] for p in r))
         return facts
 
 
